@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hespas.dialects.attr_schema import AttrRecord, declare_field
 from hespas.support.records import record
@@ -507,12 +507,19 @@ class PlainAttr:
     """An attribute that is not a record.
 
     Attributes:
-        holder: The op that carries it.
-        description: Its type and meaning, for the reference page.
+        holders: The ops that carry it, of which those of StableHLO stand for those of MHLO, too;
+            empty if any op may.
+        kind: Its type, which is verified; its reader verifies what a dictionary contains.
+        description: Its meaning, for the reference page.
     """
 
-    holder: str
+    holders: tuple[str, ...]
+    kind: Literal["an i64", "a string", "`true`", "a dictionary"]
     description: str
+
+    def describe_holders(self) -> str:
+        """Return the ops that carry it, as text."""
+        return ", ".join(self.holders).replace(MODULE, "module") or "any op that is a kernel"
 
 
 TRIPS = "hespas.trips"
@@ -528,49 +535,59 @@ FACTS = "hespas.facts"
 UNFUSED_ATTENTION = "unfused_attention"  # a fact: calls that a framework has kernels for
 GROUPED_PRODUCTS = "grouped_products"  # a fact: ragged products that a framework has kernels for
 ASSUMED = "assumed"  # in a trips_note: the count is not known, so that the loop's cost has a gap
+MODULE = "builtin.module"
+_LOOP, _BRANCHES = ("stablehlo.while",), ("stablehlo.case", "stablehlo.if")
 PLAIN: dict[str, PlainAttr] = {
-    TRIPS: PlainAttr("stablehlo.while", "trip count of the loop, an i64"),
+    TRIPS: PlainAttr(_LOOP, "an i64", "trip count of the loop"),
     TRIPS_FOUND: PlainAttr(
-        "stablehlo.while",
-        "trip count that `prepare` found in the ops of the loop, an i64; another `hespas.trips` "
-        "beside it was stated by somebody, and holds",
+        _LOOP,
+        "an i64",
+        "trip count that `prepare` found in the ops of the loop; another `hespas.trips` beside it "
+        "was stated by somebody, and holds",
     ),
     TRIPS_NOTE: PlainAttr(
-        "stablehlo.while",
-        "why the trip count is not the one that the ops of the loop determine, a string: it is "
-        "assumed, or stated by the module or an option",
+        _LOOP,
+        "a string",
+        "why the trip count is not the one that the ops of the loop determine: it is assumed, or "
+        "stated by the module or an option",
     ),
     BRANCH: PlainAttr(
-        "stablehlo.case, stablehlo.if",
-        "number of the branch that every estimate and trace assumes to run, an i64: the one that "
-        "sends most bytes, then the one with most work, unless the IR determines the branch",
+        _BRANCHES,
+        "an i64",
+        "number of the branch that every estimate and trace assumes to run: the one that sends "
+        "most bytes, then the one with most work, unless the IR determines the branch",
     ),
     BRANCH_FOUND: PlainAttr(
-        "stablehlo.case, stablehlo.if",
-        "number of the branch that `prepare` chose, an i64; another `hespas.branch` beside it was "
-        "stated by somebody, and holds",
+        _BRANCHES,
+        "an i64",
+        "number of the branch that `prepare` chose; another `hespas.branch` beside it was stated "
+        "by somebody, and holds",
     ),
     WAIT: PlainAttr(
-        "stablehlo.optimization_barrier",
-        "the point at which an asynchronous collective must have finished, `true`; a unit, "
-        "which portable artifacts do not hold, is read too",
+        ("stablehlo.optimization_barrier",),
+        "`true`",
+        "the point at which an asynchronous collective must have finished; a unit, which portable "
+        "artifacts do not hold, is read too",
     ),
     RECOMPUTED: PlainAttr(
-        "any op that is a kernel",
-        "name of the instruction whose result XLA computes again with this one, to need less "
-        "memory, a string",
+        (),
+        "a string",
+        "name of the instruction whose result XLA computes again with this kernel, to need less "
+        "memory",
     ),
     ON_CHIP_PROGRAM: PlainAttr(
-        "module",
+        (MODULE,),
+        "a string",
         "digest of the ops with the sizes of their values and the ops that they read, in any "
-        "order, a string: those of the program that `hespas.on_chip` of its kernels describes",
+        "order: those of the program that `hespas.on_chip` of its kernels describes",
     ),
     COMMUNICATORS: PlainAttr(
-        "module", "dictionary from communicator id, from 1, to its ascending device ids"
+        (MODULE,), "a dictionary", "from communicator id, from 1, to its ascending device ids"
     ),
     FACTS: PlainAttr(
-        "module",
-        "dictionary of figures that the exporter knows, summed over all devices: parameters, "
+        (MODULE,),
+        "a dictionary",
+        "figures that the exporter knows, summed over all devices: parameters, "
         "tokens_per_step, images_per_step, flops_per_step (each an i64 or f64); and strings, such "
         "as optimised_for, the target of xla-optimize, scheduler, which scheduler of XLA:GPU made "
         "the order of the program (latency-hiding, or memory), xla_flags, the flags that XLA got "

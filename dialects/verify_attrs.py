@@ -25,14 +25,9 @@ from hespas.dialects.attrs import (
     BRANCH_FOUND,
     BY_NAME,
     COMMUNICATORS,
-    FACTS,
-    ON_CHIP_PROGRAM,
+    MODULE,
     PLAIN,
-    RECOMPUTED,
-    TRIPS,
-    TRIPS_FOUND,
-    TRIPS_NOTE,
-    WAIT,
+    RECORDS,
     CommAttr,
     Cost,
     KernelCostAttr,
@@ -41,24 +36,22 @@ from hespas.dialects.attrs import (
     TargetAttr,
 )
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import BARRIERS, BRANCHES, LOOPS, MAYBE_COLLECTIVE, is_collective
+from hespas.dialects.op_kinds import MAYBE_COLLECTIVE, is_collective, name_in_both
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
-MODULE_ATTRS = (
-    TargetAttr.NAME,
-    SplitAttr.NAME,
-    MemoryAttr.NAME,
-    COMMUNICATORS,
-    FACTS,
-    ON_CHIP_PROGRAM,
+MODULE_ATTRS = frozenset(
+    [
+        *(record.NAME for record in RECORDS if record.HOLDERS == "module"),
+        *(name for name, attr in PLAIN.items() if attr.holders == (MODULE,)),
+    ]
 )
 MAX_RANKS_SHOWN = 8
 PORTABLE_PREFIX = "vhlo."  # the attributes of such ops are in a form of this dialect
 HOLDERS = {
-    **dict.fromkeys((TRIPS, TRIPS_FOUND, TRIPS_NOTE), LOOPS),
-    **dict.fromkeys((BRANCH, BRANCH_FOUND), BRANCHES),
-    WAIT: BARRIERS,
+    name: name_in_both(" ".join(holder.partition(".")[2] for holder in attr.holders))
+    for name, attr in PLAIN.items()
+    if attr.holders and name not in MODULE_ATTRS
 }
 """The names of the ops that a fact may be on."""
 
@@ -129,10 +122,6 @@ class _AttributeVerifier:
         SplitAttr.read_from_op(op)
         MemoryAttr.read_from_op(op)
         read_program_facts(self.module)
-        if ON_CHIP_PROGRAM in op.attributes:
-            program = op.attributes[ON_CHIP_PROGRAM]
-            if not isinstance(program, ir.StringAttr):
-                raise HespasError(f"{ON_CHIP_PROGRAM} must be a string, not {program}", op=op)
         self.ranks_by_communicator = read_communicators(self.module)
         id_by_ranks: dict[tuple[int, ...], int] = {}
         for number, ranks in self.ranks_by_communicator.items():
@@ -168,10 +157,12 @@ class _AttributeVerifier:
         """Check one attribute against its schema and its holder."""
         if name not in BY_NAME and name not in PLAIN:
             raise HespasError(f"'{name}' is not a hespas attribute", op=op)
-        if (name in MODULE_ATTRS) != (op_name == "builtin.module"):
+        if (name in MODULE_ATTRS) != (op_name == MODULE):
             raise _build_holder_error(name, op)
+        if name in PLAIN and op_name == MODULE:
+            _check_kind(name, op)
         if name in MODULE_ATTRS:
-            return  # checked before the walk
+            return  # the others were checked before the walk
         if name == CommAttr.NAME and op_name not in MAYBE_COLLECTIVE:
             if self.device_count is None:  # prepare removes what another pass has copied
                 raise _build_holder_error(name, op)
@@ -183,24 +174,13 @@ class _AttributeVerifier:
             elif isinstance(record, KernelCostAttr) and op_name.startswith(("func.", "builtin.")):
                 raise _build_holder_error(name, op)
             return
-        attr = op.attributes[name]
-        holders = HOLDERS.get(name)
-        if holders is not None and op_name not in holders:
+        if op_name not in HOLDERS.get(name, (op_name,)):
             if self.device_count is None:
                 raise _build_holder_error(name, op)
             return
+        _check_kind(name, op)
         if name in (BRANCH, BRANCH_FOUND):
             read_branch_number(op, name)
-        if name in (TRIPS, TRIPS_FOUND) and (
-            not isinstance(attr, ir.IntegerAttr) or str(attr.type) != "i64" or attr.value < 0
-        ):
-            raise HespasError(f"{name} must be an i64 of at least 0, not {attr}", op=op)
-        if name == TRIPS_NOTE and not isinstance(attr, ir.StringAttr):
-            raise HespasError(f"{name} must be a string, not {attr}", op=op)
-        if name == RECOMPUTED and not isinstance(attr, ir.StringAttr):
-            raise HespasError(f"{name} must be a string, not {attr}", op=op)
-        if name == WAIT and not isinstance(attr, ir.UnitAttr) and str(attr) != "true":
-            raise HespasError(f"{WAIT} must be true, not {attr}", op=op, remedy="remove it")
 
     def check_collective(self, op: ir.Operation, comm: CommAttr) -> None:
         if is_collective(op):
@@ -217,8 +197,26 @@ class _AttributeVerifier:
         self.check_device_ids(comm.pairs, CommAttr.NAME, op)
 
 
+def _check_kind(name: str, op: ir.Operation) -> None:
+    """Raise HespasError if an attribute that is no record has another type than its own."""
+    attr, kind = op.attributes[name], PLAIN[name].kind
+    match kind:
+        case "an i64":
+            is_right = isinstance(attr, ir.IntegerAttr) and str(attr.type) == "i64"
+            is_right = is_right and ir.IntegerAttr(attr).value >= 0
+            kind = "an i64 of at least 0"
+        case "a string":
+            is_right = isinstance(attr, ir.StringAttr)
+        case "`true`":
+            is_right, kind = isinstance(attr, ir.UnitAttr) or str(attr) == "true", "true"
+        case "a dictionary":
+            return  # its reader checks it
+    if not is_right:
+        raise HespasError(f"{name} must be {kind}, not {attr}", op=op, remedy="remove it")
+
+
 def _build_holder_error(name: str, op: ir.Operation) -> HespasError:
-    holder = BY_NAME[name].HOLDERS if name in BY_NAME else PLAIN[name].holder
+    holder = BY_NAME[name].HOLDERS if name in BY_NAME else PLAIN[name].describe_holders()
     remedy = f"remove it from {op.name}"
     return HespasError(f"{name} is an attribute of: {holder}", op=op, remedy=remedy)
 

@@ -31,6 +31,7 @@ LONGEST = (
     "test_memory", "test_sim_embedded", "test_supervisor", "test_conventions",
     "test_sim_astra_rows", "test_prepare_trips", "test_training_options", "test_ring_attention",
     "test_gate", "test_growth", "test_stale_facts", "test_playbooks", "test_rewrites",
+    "test_lit_reach",
     "test_surroundings",
 )  # fmt: skip
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
@@ -46,7 +47,7 @@ SPREAD_BY_FUNCTION = {"test_recipes_run"}
 LONG = {
     "test_bert", "test_calibrate", "test_compiled_programs", "test_default_form", "test_docs",
     "test_eager_operators", "test_export", "test_fused_against_xla", "test_gate_workflow",
-    "test_lower", "test_maxtext", "test_model_operations", "test_plan_exhaustive",
+    "test_lit_reach", "test_lower", "test_maxtext", "test_model_operations", "test_plan_exhaustive",
     "test_plan_functions", "test_plan_pipelines", "test_playbooks", "test_program_form",
     "test_published_files", "test_quantised_products", "test_recipe_models",
     "test_recipe_stages", "test_recipes", "test_recipes_run", "test_record", "test_reference",

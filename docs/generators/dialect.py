@@ -66,8 +66,11 @@ def _describe_field(declared: AttrField) -> str:
 
 
 def _render_plain_attributes() -> str:
-    lines = ["## Other attributes", "", "| attribute | on | meaning |", "|---|---|---|"]
-    lines += [f"| `{name}` | {attr.holder} | {attr.description} |" for name, attr in PLAIN.items()]
+    lines = ["## Other attributes", "", "| attribute | on | type | meaning |", "|---|---|---|---|"]
+    lines += [
+        f"| `{name}` | {attr.describe_holders()} | {attr.kind} | {attr.description} |"
+        for name, attr in PLAIN.items()
+    ]
     return "\n".join([*lines, ""])
 
 

@@ -1,8 +1,9 @@
 """The page of published training runs: how far predictions are from measured step times.
 
-``python -m docs.generators.training_runs RESULT.csv`` reads what ``hespas validate
---csv`` has written, keeps the columns below in ``docs/data/training-runs.csv``, and draws the plot.
-``make generate`` then writes the page, and a test compares its summary with the README.
+``python -m docs.generators.training_runs RESULT.csv`` reads what ``hespas validate --csv`` has
+written of all rows or of some. It puts them with the columns below in the place of the rows of the
+same names in ``docs/data/training-runs.csv``, and draws the plot. ``make generate`` then writes the
+page, and a test compares its summary with the README.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from hespas.workflows.validation.prediction_scores import (
     count_ordered_pairs,
     score_predictions,
 )
+from hespas.workflows.validation.training_cases import read_training_cases
 
+CASES = DATA / "training-cases.csv"
 RUNS = DATA / "training-runs.csv"
 PLOT = ROOT / "docs" / "images" / "training-runs.svg"
 COLUMNS = (
@@ -64,7 +67,7 @@ hespas validate docs/data/training-cases.csv --csv result.csv
 python -m docs.generators.training_runs result.csv && make generate
 ```
 
-{predicted} of {rows} rows were predicted on {date}, and the reasons of the others are at the end.
+{predicted} of {rows} rows were predicted on {dates}, and the reasons of the others are at the end.
 *Tier A* is JAX and XLA with the run's own flags; *tier B* is another framework, for which a program
 of XLA stands. *In band* is the share of measurements in the
 [80 % band](calibrated.md#band-and-tags). Errors are predicted over measured time, less one.
@@ -328,10 +331,11 @@ def render_page() -> str:
     """Render the page from ``docs/data/training-runs.csv``."""
     rows = read_runs()
     predicted = _select_predicted(rows)
+    dates = [row["date"] for row in rows]
     parts = [
         _INTRODUCTION.format(
             predicted=len(predicted), rows=len(rows),
-            date=rows[0]["date"],
+            dates=" to ".join(sorted({min(dates), max(dates)})),
         ),
         _render_table(build_summary_table(predicted)),
     ]  # fmt: skip
@@ -356,11 +360,13 @@ def render_page() -> str:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Keep the rows of a result, and draw the plot."""
+    """Keep the rows of a result beside those that it lacks, and draw the plot."""
     from hespas.workflows.validation.prediction_scores import draw_predictions
 
     (path,) = map(Path, argv)
-    rows = read_runs(path)
+    kept = {row["id"]: row for row in (read_runs(RUNS) if RUNS.exists() else ())}
+    kept |= {row["id"]: row for row in read_runs(path)}
+    rows = [kept[case.id] for case in read_training_cases(str(CASES)) if case.id in kept]
     with RUNS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)

@@ -42,7 +42,11 @@ from hespas.estimators.rules.base import (
 )
 from hespas.estimators.rules.library_calls import CallConfig, count_output_bytes, find_config_value
 from hespas.estimators.rules.numerics import build_random_work, build_top_k_work
-from hespas.estimators.rules.registry import build_declared_work, find_call_rule
+from hespas.estimators.rules.registry import (
+    add_call_patterns,
+    build_declared_work,
+    find_call_rule,
+)
 from hespas.support.records import record
 
 
@@ -59,7 +63,7 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
     if re.fullmatch(op_kinds.HOST_CALL, target):
         return _build_host_call_work(op, target)
     config = read_backend_config(op)
-    for family in _CALL_FAMILIES:
+    for family in CALL_FAMILIES:
         if re.fullmatch(family.pattern, target):
             return family.work(op, config)
     kernel = find_kernel_name(op)
@@ -251,7 +255,7 @@ def _compute_norm_work(op: ir.Operation, _: CallConfig) -> OpWork:
 
 
 @record(frozen=True, slots=True)
-class _CallFamily:
+class CallFamily:
     """Custom calls whose target matches ``pattern``, with their row in the documentation."""
 
     pattern: str
@@ -261,48 +265,52 @@ class _CallFamily:
     bytes: str = "operands; results"
 
 
-_CALL_FAMILIES = (
-    _CallFamily(
+CALL_FAMILIES = (
+    CallFamily(
         op_kinds.GEMM_CALL, library_calls.compute_gemm_work,
         "`__cublas$gemm`, `__cublas$lt$matmul`, `__cublas$lt$matmul$f8`, `__onednn$matmul`, "
         "`__op$block_scaled_dot`, `__cudnn$blockScaledDot`",
         "2 x result x contracted size; bias 1, ReLU 1, GELU 8 and 1 transcendental per element",
         "operands; results without workspace",
     ),
-    _CallFamily(
+    CallFamily(
         op_kinds.CONVOLUTION_CALL, library_calls.compute_convolution_work, "`__cudnn$conv*`",
         "2 x output positions x kernel / output features, padding inferred from shapes; bias 1, "
         "side input 2, activation 1 per element",
         "operands; results without workspace",
     ),
-    _CallFamily(
+    CallFamily(
         op_kinds.ATTENTION_CALL, library_calls.compute_attention_work, "`__cudnn$fmha*`",
         "2 products forward, 5 backward, of the pairs within the causal mask and the window; "
         "softmax 5 and "
         "1 transcendental per score",
         "operands; results without workspace",
     ),
-    _CallFamily(
+    CallFamily(
         re.escape(op_kinds.NORM_CALL_TARGET), _compute_norm_work, "`__cudnn$norm`", "8 per element"
     ),
-    _CallFamily(
+    CallFamily(
         op_kinds.TOP_K_CALL, _compute_top_k_work,
         "`TopK`, `mhlo.topk`, `__gpu$TopK`, `ApproxTopK`", "elements x (1 + ceil(log2 k))",
         "operand; results",
     ),
-    _CallFamily(
+    CallFamily(
         op_kinds.RADIX_SORT_CALL, _compute_radix_sort_work, "`__cub$DeviceRadixSort*`",
         "1 per key and pass of 8 bits", "all data once per pass, keys once more",
     ),
-    _CallFamily(
+    CallFamily(
         op_kinds.THREEFRY_CALL, _compute_threefry_work, "`cu_threefry2x32*`", "i32: 58 per 4 bytes"
     ),
-    _CallFamily(
+    CallFamily(
         op_kinds.LINALG_CALL, linalg_routines.compute_linalg_work,
         "`lapack_*`, `cusolver_*`, `cublas_*`, `hipsolver_*`, `magma_*`, `Qr`, `Eigh` ...",
         "by routine, after LAPACK Working Note 41 and Golub and Van Loan",
     ),
 )  # fmt: skip
+
+add_call_patterns([family.pattern for family in CALL_FAMILIES])
+add_call_patterns([op_kinds.HOST_CALL])
+add_call_patterns(map(re.escape, op_kinds.FREE_CALL_TARGETS | op_kinds.COLLECTIVE_CALL_TARGETS))
 
 RULES = (
     CostRule(
@@ -315,7 +323,7 @@ RULES = (
 def list_documented_calls() -> list[tuple[str, str, str]]:
     """Return the rows of the documentation: targets, operations, bytes."""
     return [
-        *((family.targets, family.flops, family.bytes) for family in _CALL_FAMILIES),
+        *((family.targets, family.flops, family.bytes) for family in CALL_FAMILIES),
         (
             "any target with the option `kernel-cost`",
             "as declared, at the matrix rate of the first operand's type; at the f32 rate of the "

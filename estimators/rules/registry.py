@@ -27,6 +27,7 @@ and in ``my_package/costs.py``::
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from numbers import Integral
@@ -53,6 +54,7 @@ from hespas.support.records import record
 STABLEHLO_DIALECTS = ("stablehlo.", "chlo.", "mhlo.", "sdy.", "func.", "shape.")
 _ENTRY_POINT_GROUP = "hespas.cost_rules"
 _rules_by_op: dict[str, CostRule] = {}
+_own_call_patterns: set[str] = set()  # each matches a whole target
 _file_rules: dict[str, PackageRules] = {}  # by the path of the file
 
 
@@ -131,7 +133,7 @@ def replace_file_rules(path: str, rules: Iterable[CostRule]) -> None:
             ("custom call", rule.call_targets, find_call_rule, new.by_call_target),
         ):
             for name in names:
-                if name in table or find(name) is not None:
+                if name in table or is_own_rule(kind, name) or find(name) is not None:
                     raise HespasError(f"the {kind} {name} has a cost rule already", where=path)
                 table[name] = rule
     _file_rules[path] = new
@@ -155,6 +157,18 @@ def add_cost_rules(rules: Iterable[CostRule]) -> None:
             _rules_by_op[name] = rule
 
 
+def add_call_patterns(patterns: Iterable[str]) -> None:
+    """Add the targets of custom calls that hespas has rules for, as regular expressions."""
+    _own_call_patterns.update(patterns)
+
+
+def is_own_rule(kind: str, name: str) -> bool:
+    """Return whether hespas itself has a rule for an ``op`` or a ``custom call`` of this name."""
+    if kind == "op":
+        return name in _rules_by_op
+    return any(re.fullmatch(pattern, name) for pattern in _own_call_patterns)
+
+
 def get_cost_rules() -> Mapping[str, CostRule]:
     """Return the rules that hespas ships, by op name."""
     return _rules_by_op
@@ -166,7 +180,7 @@ def load_package_rules() -> PackageRules:
 
     Raises:
         UsageError: An entry point does not name cost rules or cannot be imported, two packages
-            define the cost of the same op or call, or a package defines the cost of an op that
+            define the cost of the same op or call, or a package defines the cost of one that
             hespas defines.
     """
     from importlib.metadata import entry_points
@@ -180,7 +194,7 @@ def load_package_rules() -> PackageRules:
                 ("custom call", rule.call_targets, rules.by_call_target),
             ):
                 for name in names:
-                    if kind == "op" and name in _rules_by_op:
+                    if is_own_rule(kind, name):
                         raise UsageError(
                             f"{value} defines the cost of {name}, which hespas defines"
                         )

@@ -1,4 +1,4 @@
-"""An option of a pass has an effect, which a lit test of the pass shows: it fails without it."""
+"""What a lit test of a pass shows: that each option has an effect, and the pass twice."""
 
 from __future__ import annotations
 
@@ -65,3 +65,9 @@ def test_a_lit_test_notices_an_option_that_is_ignored(
     monkeypatch.setattr(base, "_convert_option", ignore_option)
     monkeypatch.chdir(tmp_path)  # without the option, files get other names
     assert any(map(finds_problem, list_commands(name, option, tmp_path)))
+
+
+@pytest.mark.parametrize("name", sorted({*registry.list_builtin_pass_names()} - NOT_HERE))
+def test_a_lit_test_runs_the_pass_twice(name: str) -> None:
+    twice = re.compile(rf"// RUN: .*--{name}(?![\w-]).*--{name}(?![\w-])")
+    assert any(twice.search(file.read_text()) for file in (LIT / name).glob("*.mlir"))

@@ -5,7 +5,7 @@ Values follow from the types of options. Where they do not, ``VALUES`` has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -98,7 +98,8 @@ def list_cases() -> Iterator[OptionCase]:
     """List the values to try of each declared option."""
     for name, option in RunConfig.model_fields.items():
         if name not in NO_CHANGE:
-            for value in _list_values(name, option.annotation, option.default):
+            values = _list_values(name, option.annotation, option.default, option.metadata)
+            for value in values:
                 more = MORE.get(name, MORE.get(f"{name}={value}", {}))
                 case = OptionCase(name, value, {**BASE, **more, name: value})
                 if case.options != BASE:
@@ -114,8 +115,14 @@ def list_cases() -> Iterator[OptionCase]:
                 yield OptionCase(name, value, {**options, "setting": settings})
 
 
-def _list_values(name: str, hint: Any, default: Any) -> tuple[Any, ...]:
-    """List values of an option by its type, without its default; numbers on both sides of it."""
+def _list_values(
+    name: str, hint: Any, default: Any, limits: Sequence[object] = ()
+) -> tuple[Any, ...]:
+    """List values of an option by its type, without its default; numbers on both sides of it.
+
+    A number that has an upper limit is half way between its default and the limit, if the usual one
+    is above it.
+    """
     if name in VALUES:
         return VALUES[name]
     if get_origin(hint) in (UnionType, Union):
@@ -126,8 +133,12 @@ def _list_values(name: str, hint: Any, default: Any) -> tuple[Any, ...]:
         return (False, True) if default is None else (not default,)
     assert hint in (int, float), f"give the option {name} a value in VALUES"
     if default and hint is float:
-        return (default / 10, default * 10)
-    return (128,) if hint is int else (1e11,)
+        values = (default / 10, default * 10)
+    else:
+        values = (128,) if hint is int else (1e11,)
+    ends = [getattr(limit, "le", getattr(limit, "lt", None)) for limit in limits]
+    most = min((end for end in ends if end is not None), default=values[-1])
+    return values if values[-1] <= most else (*values[:-1], hint(((default or 0) + most) / 2))
 
 
 def list_option_values() -> Iterator[tuple[OptionCase, RunOptions]]:

@@ -123,3 +123,10 @@ def test_a_result_is_kept_and_drawn(tmp_path, monkeypatch):
     training_runs.main([str(result)])
     assert training_runs.read_runs(tmp_path / "kept.csv") == rows
     assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
+    with result.open("w", newline="") as file:  # one row alone leaves the others
+        writer = csv.DictWriter(file, [*rows[0]])
+        writer.writeheader()
+        writer.writerow({**rows[3], "low_s": "0.001"})
+    training_runs.main([str(result)])
+    rows[3]["low_s"] = "0.001"
+    assert training_runs.read_runs(tmp_path / "kept.csv") == rows

@@ -108,6 +108,10 @@ def test_known_ops_search_no_packages(ops, installed: Installed) -> None:
             ([CostRule(lambda _: WORK, ops=("stablehlo.add",))],),
             "package_0:RULES defines the cost of stablehlo.add, which hespas defines",
         ),
+        (
+            ([CostRule(lambda _: WORK, call_targets=("__cudnn$norm",))],),
+            "package_0:RULES defines the cost of __cudnn$norm, which hespas defines",
+        ),
         ((["EXP"],), "package_0:RULES is not a CostRule or a list of them"),
         (
             (CostRule(lambda _: WORK, call_targets="my_kernel"),),  # type: ignore[arg-type]

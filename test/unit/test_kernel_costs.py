@@ -240,6 +240,7 @@ def test_rules_that_change_are_used_when_they_are_named_again(unknown: Path) -> 
         ("import no_such_module", "cannot be imported: ModuleNotFoundError"),
         (RULES.replace("guest.scale", "stablehlo.add"), "the op stablehlo.add has a cost rule"),
         (RULES + "RULES += RULES", "the op guest.scale has a cost rule already"),
+        (RULES.replace('"mix"', '"TopK"'), "the custom call TopK has a cost rule already"),
     ],
 )
 def test_files_without_usable_rules(unknown: Path, text: str, message: str) -> None:

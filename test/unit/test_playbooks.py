@@ -32,7 +32,7 @@ TEST = re.compile(r"`(test/\S+?\.py)::(\w+)`")
 FILE = re.compile(r"`([a-z_]+/[\w./-]+|[A-Za-z_.]+\.(?:md|py))`")
 KINDS = (
     "A figure", "An option of an estimate", "A cost field", "An algorithm of collectives", "A pass",
-    "The cost of an op", "An estimator", "A preset", "A recipe", "A published run",
+    "The cost of an op", "An estimator", "A preset", "A recipe", "A study", "A published run",
 )  # fmt: skip
 
 

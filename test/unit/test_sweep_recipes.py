@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 
 import pytest
+from support.paths import ROOT
 
 from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
+from hespas.tools.commands import study as study_command
 from hespas.workflows.cells import PoolOptions
 from hespas.workflows.studies.grid_studies import STUDIES
 from hespas.workflows.studies.study_programs import describe_workload as describe_in_words
@@ -129,6 +132,15 @@ def test_auto_is_the_system_of_a_program_in_a_file(sweep, tmp_path):
 def test_wrong_keys_are_one_error(keys, message):
     with pytest.raises(HespasError, match=message):
         sweep_grid.expand_cells(keys)
+
+
+def test_a_shipped_sweep_is_a_study_that_the_command_and_the_page_list():
+    shipped = {path.stem for path in sweep_grid.SHIPPED_SWEEPS.glob("*.yml")}
+    assert shipped == {*STUDIES} and shipped <= {*study_command.STUDIES}
+    page = (ROOT / "docs" / "how-to" / "studies.md").read_text()
+    first_table = page.partition("```")[0]
+    listed = set(re.findall(r"^\| `hespas study (\S+)` \|", first_table, re.MULTILINE))
+    assert {*study_command.STUDIES} == listed
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -27,17 +27,6 @@ from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_flow import run_program
 
 CONTEXT = make_context()
-TPUS = [
-    "TPU7x",
-    "TPU7x_core",
-    "TPUv2",
-    "TPUv3",
-    "TPUv3_core",
-    "TPUv4",
-    "TPUv5e",
-    "TPUv5p",
-    "TPUv6e",
-]
 NUMBERS = set(Accelerator.model_fields) - {"name", "description", "dtype", "silicon", "sources"}
 
 
@@ -73,8 +62,8 @@ def test_preset_is_sourced_and_agrees_with_its_node(name):
 
 
 def test_every_tpu_has_a_preset():
-    assert list_accelerator_presets() == TPUS
-    assert [name for name in configs.list_node_presets() if name.startswith("TPU")] == TPUS
+    tpus = [name for name in configs.list_node_presets() if name.startswith("TPU")]
+    assert tpus and {*tpus} <= {*list_accelerator_presets()}
     chip, core = load_accelerator("TPUv3"), load_accelerator("TPUv3_core")
     assert (chip.cores, core.cores) == (2, 1)
     assert chip.matrix_flops_per_s == 2 * core.matrix_flops_per_s

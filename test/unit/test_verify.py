@@ -64,6 +64,8 @@ def test_a_right_module_passes(parse: Callable[[str], ir.Module]) -> None:
         ("{hespas.wait}", '{hespas.split = {strategy = "linear"}}', "hespas.split is an attribute of: module"),  # noqa: E501
         ("{hespas.wait}", "{hespas.wait = false}", "hespas.wait must be true, not false"),
         ("hespas.trips = 3", "hespas.trips = -3", "hespas.trips must be an i64 of at least 0"),
+        ("hespas.trips = 3 : i64", "hespas.trips_note = 3 : i64", "note must be a string"),
+        ("hespas.split =", "hespas.on_chip_program = 3 : i64, hespas.split =", "must be a string"),
         ("devices = 4", "devices = 8", "8 devices are not 4 replicas x 1 partitions"),
         ("i64: 2, 3>}", "i64: 3, 2>}", "communicator 2 is not ascending: 3, 2"),
         ("i64: 2, 3>}", "i64: 2, 4>}", "communicator 2 names device 4 of 4"),

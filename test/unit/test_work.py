@@ -14,6 +14,7 @@ from hespas import passes
 from hespas.dialects.attrs import KERNEL_KINDS
 from hespas.dialects.mlir import ir, make_context, stablehlo
 from hespas.estimators.op_content import render_op_text
+from hespas.estimators.rules.custom_calls import CALL_FAMILIES
 from hespas.estimators.work import (
     NotALeaf,
     OpWork,
@@ -280,166 +281,187 @@ QKV = "tensor<2x128x4x64xbf16>"
 ATTENDED = 8 * sum(min(query + 1, 32) for query in range(128))
 
 
-@pytest.mark.parametrize(
-    ("target", "config", "operands", "result", "expected"),
-    [
-        (
-            "__cublas$lt$matmul",
-            CONFIG % ("BIAS_RELU", DIMS),
-            ("tensor<4x8xbf16>", "tensor<8x16xbf16>", "tensor<16xbf16>"),
-            "tuple<tensor<4x16xbf16>, tensor<4096xi8>>",
-            OpWork(
-                "gemm",
-                352,
-                128,
-                (WorkPart("matrix", "bf16", 1024), WorkPart("vector", "bf16", 128)),
-            ),  # the workspace is not written
+CALLS = [
+    (
+        "__cublas$lt$matmul",
+        CONFIG % ("BIAS_RELU", DIMS),
+        ("tensor<4x8xbf16>", "tensor<8x16xbf16>", "tensor<16xbf16>"),
+        "tuple<tensor<4x16xbf16>, tensor<4096xi8>>",
+        OpWork(
+            "gemm",
+            352,
+            128,
+            (WorkPart("matrix", "bf16", 1024), WorkPart("vector", "bf16", 128)),
+        ),  # the workspace is not written
+    ),
+    (  # no dimension numbers: depth from the sizes
+        "__cublas$gemm",
+        "",
+        ("tensor<3x4x8xf32>", "tensor<3x8x16xf32>"),
+        "tensor<3x4x16xf32>",
+        OpWork("gemm", 1920, 768, (WorkPart("matrix", "tf32", 3072),)),
+    ),
+    (
+        "__cublas$lt$matmul$f8",
+        CONFIG % ("GELU", DIMS),
+        ("tensor<4x8xf8E4M3FN>", "tensor<8x16xf8E4M3FN>", "tensor<f32>", "tensor<f32>"),
+        "tensor<4x16xf16>",
+        OpWork(
+            "gemm",
+            168,
+            128,
+            (WorkPart("matrix", "f8", 1024), WorkPart("vector", "f16", 512)),
+            64,
         ),
-        (  # no dimension numbers: depth from the sizes
-            "__cublas$gemm",
-            "",
-            ("tensor<3x4x8xf32>", "tensor<3x8x16xf32>"),
-            "tensor<3x4x16xf32>",
-            OpWork("gemm", 1920, 768, (WorkPart("matrix", "tf32", 3072),)),
-        ),
-        (
-            "__cublas$lt$matmul$f8",
-            CONFIG % ("GELU", DIMS),
-            ("tensor<4x8xf8E4M3FN>", "tensor<8x16xf8E4M3FN>", "tensor<f32>", "tensor<f32>"),
-            "tensor<4x16xf16>",
-            OpWork(
-                "gemm",
-                168,
-                128,
-                (WorkPart("matrix", "f8", 1024), WorkPart("vector", "f16", 512)),
-                64,
-            ),
-        ),
-        (  # grouped, NCHW: one input channel per output channel
-            "__cudnn$convForward",
-            "",
-            ("tensor<1x32x10x10xf32>", "tensor<32x1x3x3xf32>"),
-            "tuple<tensor<1x32x8x8xf32>, tensor<0xui8>>",
-            OpWork("conv", 13952, 8192, (WorkPart("matrix", "tf32", 2 * 32 * 64 * 9),)),
-        ),
-        (
-            "__cudnn$fmhaSoftmax",
-            SCORES % "NO_MASK",
-            (QKV, QKV, QKV),
-            f"tuple<{QKV}, tensor<0xui8>>",
-            OpWork(
-                "attention",
-                3 * 131072,
-                131072,
-                (
-                    WorkPart("matrix", "bf16", 4 * 131072 * 64),
-                    WorkPart("vector", "f32", 5 * 131072),
-                ),
-                131072,
-            ),
-        ),
-        (
-            "__cudnn$fmhaSoftmaxBackward",
-            SCORES % "CAUSAL",
-            (QKV, QKV, QKV),
-            f"tuple<{QKV}, {QKV}, {QKV}>",
-            OpWork(
-                "attention",
-                3 * 131072,
-                3 * 131072,
-                (WorkPart("matrix", "bf16", 10 * 66048 * 64), WorkPart("vector", "f32", 5 * 66048)),
-                66048,
-            ),
-        ),
-        (  # one query of each sequence, and 4 pages of 16 tokens: the cache is read once
-            "__cudnn$fmhaSoftmax",
-            PAGED_SCORES,
+    ),
+    (  # grouped, NCHW: one input channel per output channel
+        "__cudnn$convForward",
+        "",
+        ("tensor<1x32x10x10xf32>", "tensor<32x1x3x3xf32>"),
+        "tuple<tensor<1x32x8x8xf32>, tensor<0xui8>>",
+        OpWork("conv", 13952, 8192, (WorkPart("matrix", "tf32", 2 * 32 * 64 * 9),)),
+    ),
+    (
+        "__cudnn$fmhaSoftmax",
+        SCORES % "NO_MASK",
+        (QKV, QKV, QKV),
+        f"tuple<{QKV}, tensor<0xui8>>",
+        OpWork(
+            "attention",
+            3 * 131072,
+            131072,
             (
-                "tensor<2x1x4x64xbf16>",
-                *["tensor<8x16x2x64xbf16>"] * 2,
-                *["tensor<2xi32>"] * 2,
-                *["tensor<2x1x4x1xi32>"] * 2,
+                WorkPart("matrix", "bf16", 4 * 131072 * 64),
+                WorkPart("vector", "f32", 5 * 131072),
             ),
-            "tuple<tensor<2x4x1x64xbf16>, tensor<0xui8>>",
-            OpWork(
-                "attention",
-                2 * 2 * (8 * 16 * 2 * 64) + 2 * (2 * 4 * 64) + 4 * (2 + 2) + 4 * 2 * (2 * 4),
-                2 * (2 * 4 * 64),
-                (
-                    WorkPart("matrix", "bf16", 4 * (2 * 4 * 64) * 64),
-                    WorkPart("vector", "f32", 5 * (2 * 4 * 64)),
-                ),
-                2 * 4 * 64,
+            131072,
+        ),
+    ),
+    (
+        "__cudnn$fmhaSoftmaxBackward",
+        SCORES % "CAUSAL",
+        (QKV, QKV, QKV),
+        f"tuple<{QKV}, {QKV}, {QKV}>",
+        OpWork(
+            "attention",
+            3 * 131072,
+            3 * 131072,
+            (WorkPart("matrix", "bf16", 10 * 66048 * 64), WorkPart("vector", "f32", 5 * 66048)),
+            66048,
+        ),
+    ),
+    (  # one query of each sequence, and 4 pages of 16 tokens: the cache is read once
+        "__cudnn$fmhaSoftmax",
+        PAGED_SCORES,
+        (
+            "tensor<2x1x4x64xbf16>",
+            *["tensor<8x16x2x64xbf16>"] * 2,
+            *["tensor<2xi32>"] * 2,
+            *["tensor<2x1x4x1xi32>"] * 2,
+        ),
+        "tuple<tensor<2x4x1x64xbf16>, tensor<0xui8>>",
+        OpWork(
+            "attention",
+            2 * 2 * (8 * 16 * 2 * 64) + 2 * (2 * 4 * 64) + 4 * (2 + 2) + 4 * 2 * (2 * 4),
+            2 * (2 * 4 * 64),
+            (
+                WorkPart("matrix", "bf16", 4 * (2 * 4 * 64) * 64),
+                WorkPart("vector", "f32", 5 * (2 * 4 * 64)),
             ),
+            2 * 4 * 64,
         ),
-        (  # a window of 32 of 128 tokens; values of 32 instead of 64, as in latent attention
-            "__cudnn$fmhaSoftmaxBackward",
-            SCORES % ("CAUSAL" + WINDOW),
-            (QKV, QKV, "tensor<2x128x4x32xbf16>"),
-            f"tuple<{QKV}, {QKV}, tensor<2x128x4x32xbf16>>",
-            OpWork(
-                "attention",
-                5 * 65536,
-                5 * 65536,
-                (
-                    WorkPart("matrix", "bf16", 2 * ATTENDED * (3 * 64 + 2 * 32)),
-                    WorkPart("vector", "f32", 5 * ATTENDED),
-                ),
-                ATTENDED,
+    ),
+    (  # a window of 32 of 128 tokens; values of 32 instead of 64, as in latent attention
+        "__cudnn$fmhaSoftmaxBackward",
+        SCORES % ("CAUSAL" + WINDOW),
+        (QKV, QKV, "tensor<2x128x4x32xbf16>"),
+        f"tuple<{QKV}, {QKV}, tensor<2x128x4x32xbf16>>",
+        OpWork(
+            "attention",
+            5 * 65536,
+            5 * 65536,
+            (
+                WorkPart("matrix", "bf16", 2 * ATTENDED * (3 * 64 + 2 * 32)),
+                WorkPart("vector", "f32", 5 * ATTENDED),
             ),
+            ATTENDED,
         ),
-        (
-            "lapack_spotrf_ffi",
-            "",
-            ("tensor<2x30x30xf32>",),
-            "tuple<tensor<2x30x30xf32>, tensor<2xi32>>",
-            OpWork("linalg", 7200, 7208, (WorkPart("vector", "f32", 18000),)),
+    ),
+    (
+        "lapack_spotrf_ffi",
+        "",
+        ("tensor<2x30x30xf32>",),
+        "tuple<tensor<2x30x30xf32>, tensor<2xi32>>",
+        OpWork("linalg", 7200, 7208, (WorkPart("vector", "f32", 18000),)),
+    ),
+    (
+        "cusolver_getrf_ffi",
+        "",
+        ("tensor<40x30xf64>",),
+        "tuple<tensor<40x30xf64>, tensor<30xi32>, tensor<i32>>",
+        OpWork("linalg", 9600, 9724, (WorkPart("vector", "f64", 27000),)),
+    ),
+    (  # 8 systems of 30 equations, 3 right-hand sides: 8 x (3 x 30 + 5 x 30 x 3)
+        "lapack_sgtsv_ffi",
+        "",
+        ("tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30x3xf32>"),
+        "tensor<8x30x3xf32>",
+        OpWork("linalg", 5760, 2880, (WorkPart("vector", "f32", 4320),)),
+    ),
+    (
+        "TopK",
+        "",
+        ("tensor<4x128xf32>",),
+        "tuple<tensor<4x8xf32>, tensor<4x8xi32>>",
+        OpWork("sort", 2048, 256, (WorkPart("vector", "f32", 2048),)),
+    ),
+    (
+        "__cudnn$norm",
+        "",
+        ("tensor<4x8xbf16>", "tensor<8xf32>", "tensor<8xf32>"),
+        "tensor<4x8xbf16>",
+        OpWork("reduction", 128, 64, (WorkPart("vector", "bf16", 256),)),
+    ),
+    (  # four passes over keys and values, and one over the keys
+        "__cub$DeviceRadixSort",
+        "",
+        ("tensor<1000xf32>", "tensor<1000xi16>"),
+        "tuple<tensor<1000xf32>, tensor<1000xi16>, tensor<2048xui8>>",
+        OpWork("sort", 28000, 24000, (WorkPart("vector", "f32", 4000),)),
+    ),
+    (
+        "cu_threefry2x32_ffi",
+        "",
+        ("tensor<16xui32>",) * 4,
+        "tuple<tensor<16xui32>, tensor<16xui32>>",
+        OpWork("rng", 256, 128, (WorkPart("vector", "i32", 32 * 58),)),
+    ),
+    ("Sharding", "", ("tensor<4xf32>",), "tensor<4xf32>", OpWork("free", 0, 0, ())),
+    (
+        "tpu_custom_call",
+        r"{\22custom_call_config\22:{\22cost_estimate\22:{\22flops\22:7,\22transcendentals\22:3,"
+        r"\22bytes_accessed\22:48}}}",
+        ("tensor<4xf32>",),
+        "tensor<4xf32>",
+        OpWork("custom", 32, 16, (WorkPart("matrix", "f32", 7),), 3),
+    ),
+    (
+        "xla_ffi_python_cpu_callback",
+        "",
+        ("tensor<4xf32>",),
+        "tuple<tensor<2xf32>>",
+        OpWork(
+            "custom",
+            16,
+            8,
+            (),
+            gap="@xla_ffi_python_cpu_callback runs on the host, whose time is not known",
         ),
-        (
-            "cusolver_getrf_ffi",
-            "",
-            ("tensor<40x30xf64>",),
-            "tuple<tensor<40x30xf64>, tensor<30xi32>, tensor<i32>>",
-            OpWork("linalg", 9600, 9724, (WorkPart("vector", "f64", 27000),)),
-        ),
-        (  # 8 systems of 30 equations, 3 right-hand sides: 8 x (3 x 30 + 5 x 30 x 3)
-            "lapack_sgtsv_ffi",
-            "",
-            ("tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30x3xf32>"),
-            "tensor<8x30x3xf32>",
-            OpWork("linalg", 5760, 2880, (WorkPart("vector", "f32", 4320),)),
-        ),
-        (
-            "TopK",
-            "",
-            ("tensor<4x128xf32>",),
-            "tuple<tensor<4x8xf32>, tensor<4x8xi32>>",
-            OpWork("sort", 2048, 256, (WorkPart("vector", "f32", 2048),)),
-        ),
-        ("Sharding", "", ("tensor<4xf32>",), "tensor<4xf32>", OpWork("free", 0, 0, ())),
-        (
-            "tpu_custom_call",
-            r"{\22custom_call_config\22:{\22cost_estimate\22:{\22flops\22:7,\22transcendentals\22:3,"
-            r"\22bytes_accessed\22:48}}}",
-            ("tensor<4xf32>",),
-            "tensor<4xf32>",
-            OpWork("custom", 32, 16, (WorkPart("matrix", "f32", 7),), 3),
-        ),
-        (
-            "xla_ffi_python_cpu_callback",
-            "",
-            ("tensor<4xf32>",),
-            "tuple<tensor<2xf32>>",
-            OpWork(
-                "custom",
-                16,
-                8,
-                (),
-                gap="@xla_ffi_python_cpu_callback runs on the host, whose time is not known",
-            ),
-        ),
-    ],
-)
+    ),
+]
+
+
+@pytest.mark.parametrize(("target", "config", "operands", "result", "expected"), CALLS)
 def test_custom_calls(first, target, config, operands, result, expected) -> None:
     arguments = ", ".join(f"%a{i}: {type_}" for i, type_ in enumerate(operands))
     values = ", ".join(f"%a{i}" for i in range(len(operands)))
@@ -448,6 +470,16 @@ def test_custom_calls(first, target, config, operands, result, expected) -> None
         f"({', '.join(operands)}) -> {result}"
     )
     assert compute_op_work(first(arguments, body)) == expected
+
+
+def test_every_family_of_custom_calls_has_a_case() -> None:
+    targets = [target for target, *_ in CALLS]
+    untested = [
+        family.targets
+        for family in CALL_FAMILIES
+        if not any(re.fullmatch(family.pattern, target) for target in targets)
+    ]
+    assert not untested, f"add cases of {untested}"
 
 
 @pytest.mark.parametrize(
