@@ -37,3 +37,69 @@ module @loop {
     return %0#1 : tensor<32x32xf32>
   }
 }
+
+// -----
+
+/// What a copy reads or writes is on the host, though no argument says so, in every form that loops and barriers give it.
+
+// CHECK: module @read
+// CHECK-SAME: argument_bytes = 4096 : i64
+module @read {
+  func.func @main(%x: tensor<32x32xf32>, %h: tensor<32x32xf32>) -> tensor<32x32xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %o = stablehlo.optimization_barrier %h : tensor<32x32xf32>
+    %0:3 = stablehlo.while(%i = %zero, %v = %x, %w = %o) : tensor<i32>, tensor<32x32xf32>, tensor<32x32xf32>
+     cond {
+      %n = stablehlo.constant dense<5> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %d = stablehlo.custom_call @MoveToDevice(%w) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+      %s = stablehlo.add %v, %d : tensor<32x32xf32>
+      stablehlo.return %j, %s, %w : tensor<i32>, tensor<32x32xf32>, tensor<32x32xf32>
+    }
+    return %0#1 : tensor<32x32xf32>
+  }
+}
+
+// -----
+
+// CHECK: module @written
+// CHECK-SAME: live_bytes = 4096 : i64
+// CHECK-SAME: result_bytes = 0 : i64
+module @written {
+  func.func @main(%x: tensor<32x32xf32>) -> tensor<32x32xf32> {
+    %h = stablehlo.custom_call @MoveToHost(%x) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    %o = stablehlo.optimization_barrier %h : tensor<32x32xf32>
+    return %o : tensor<32x32xf32>
+  }
+}
+
+// -----
+
+/// An argument on the host stays there, though nothing copies it.
+
+// CHECK: module @untouched
+// CHECK-SAME: argument_bytes = 4096 : i64
+module @untouched {
+  func.func @main(%x: tensor<32x32xf32>, %h: tensor<32x32xf32> {mhlo.memory_kind = "unpinned_host"}) -> tensor<32x32xf32> {
+    %0 = stablehlo.tanh %x : tensor<32x32xf32>
+    return %0 : tensor<32x32xf32>
+  }
+}
+
+// -----
+
+/// A copy of a slice writes into an array on the host, which is one buffer before and after it.
+
+// CHECK: module @slice
+// CHECK-SAME: argument_bytes = 132 : i64
+// CHECK-SAME: live_bytes = 132 : i64
+module @slice {
+  func.func @main(%x: tensor<1x32xf32>, %h: tensor<32x32xf32>, %i: tensor<i32>) -> tensor<32x32xf32> {
+    %0 = stablehlo.custom_call @MoveToHost(%h, %x, %i) : (tensor<32x32xf32>, tensor<1x32xf32>, tensor<i32>) -> tensor<32x32xf32>
+    return %0 : tensor<32x32xf32>
+  }
+}
