@@ -200,3 +200,50 @@ module @further_out {
     return %0#1 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// Two loops that call it with different averages leave nothing that is true of both.
+
+// CHECK-LABEL: module @differ
+// CHECK: func.func private @inner
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"
+module @differ {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<2> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<6> : tensor<i32>
+    %m = stablehlo.constant dense<9> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8xf32> cond {
+      %3 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %3 : tensor<i1>
+    } do {
+      %3 = func.call @inner(%i, %y) : (tensor<i32>, tensor<8xf32>) -> tensor<8xf32>
+      %4 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %4, %3 : tensor<i32>, tensor<8xf32>
+    }
+    %1:2 = stablehlo.while(%i = %zero, %y = %0#1) : tensor<i32>, tensor<8xf32> cond {
+      %3 = stablehlo.compare LT, %i, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %3 : tensor<i1>
+    } do {
+      %3 = func.call @inner(%i, %y) : (tensor<i32>, tensor<8xf32>) -> tensor<8xf32>
+      %4 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %4, %3 : tensor<i32>, tensor<8xf32>
+    }
+    return %1#1 : tensor<8xf32>
+  }
+  func.func private @inner(%n: tensor<i32>, %x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N}}
+    %0:2 = stablehlo.while(%j = %zero, %z = %x) : tensor<i32>, tensor<8xf32> cond {
+      %4 = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %4 : tensor<i1>
+    } do {
+      %4 = stablehlo.cosine %z : tensor<8xf32>
+      %5 = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %5, %4 : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}
