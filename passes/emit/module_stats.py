@@ -17,7 +17,6 @@ from hespas.chakra.trace_steps import FS_PER_NS, HostCopyContent
 from hespas.configs.kernel_families import find_kernel_family
 from hespas.configs.node_overrides import load_target_node
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import (
     ASSUMED,
     COUNTS,
@@ -247,7 +246,7 @@ class LeafCounter:
                     leaves[leaf] += times * count * runs
             elif kind == LEAF:
                 self._add_leaf(op, op.name, count * runs, leaves)
-            elif kind == LOOP and (read_trip_count(op) is None or has_assumed_trips(op)):
+            elif kind == LOOP and has_assumed_trips(op):
                 leaves[_make_gap_leaf(op)] += count * runs
 
     def _count_callee(self, name: str) -> Counter[LeafCost]:

@@ -208,12 +208,7 @@ class _BlockReader:
 
     def _read_loop_op(self, op: ir.Operation) -> _BlockOp:
         trips = read_trip_count(op)
-        if trips is None:
-            raise HespasError(
-                "the loop contains collectives and its trip count is not known",
-                op=op,
-                remedy="run prepare, which determines it or uses a default",
-            )
+        assert trips is not None  # whoever starts a pass brings the facts of `prepare` up to date
         task = TraceTask(op, ())
         if has_assumed_trips(op):
             self.assumed.append(task)
