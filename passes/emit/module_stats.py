@@ -37,7 +37,6 @@ from hespas.estimators.aggregate import (
     sum_amounts,
 )
 from hespas.estimators.base import FREE_COST
-from hespas.estimators.work import is_free_op_name
 from hespas.passes.annotate.cost_walk import is_estimated_whole
 from hespas.passes.emit.trace_program import TraceProgram
 from hespas.passes.emit.trace_tasks import TraceTask, has_assumed_trips
@@ -231,11 +230,8 @@ class LeafCounter:
             self._add_leaf(op, name, runs, leaves)
 
     def _add_leaf(self, op: ir.Operation, name: str, runs: int, leaves: Counter[LeafCost]) -> None:
-        attr = op.attributes.get(Cost.NAME)
-        if attr is not None:
-            leaves[name, attr] += runs
-        elif is_free_op_name(name):
-            leaves[name, self._free_cost] += runs
+        # An op without a cost is free: `refresh_costs` has looked at all others.
+        leaves[name, op.attributes.get(Cost.NAME) or self._free_cost] += runs
 
     def _add_executions(
         self, executions: Iterable[Execution], runs: int, leaves: Counter[LeafCost]

@@ -8,7 +8,8 @@
 
 // CHECK: COMP 'host_copy.0' 80us is_cpu_op
 // CHECK-NEXT: COMP 'host_copy.1' 80us after 1 is_cpu_op
-// STATS: "host_copies": {"count": 2, "operand_bytes": 8388608, "time_ns": 160000, "step_ns": 160000.0}
+// STATS: "transfers": {"count": 0, "messages": 0, "message_bytes": 0},
+// STATS-NEXT: "host_copies": {"count": 2, "operand_bytes": 8388608, "time_ns": 160000, "step_ns": 160000.0}
 // NONE: warning: 2 copies between device and host take no time: the node states no host_link_bytes_per_s
 module {
   func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
