@@ -9,9 +9,8 @@ What stays is decided once for all sizes of the memory, so that a larger one nev
 - The stays are placed one after the other. Each needs a memory that holds it besides those placed
   before it, and besides what the kernels on its way hold themselves, at the worst kernel.
 - The order is by the size of the memory in octaves, and within each the shortest stays first,
-  because they save the same bytes for the least time; of equally short ones those of results first,
-  which may save a write, too. A stay that does not fit into an octave waits for the next one, and
-  is in nobody's way.
+  because they save the same bytes for the least time. A stay that does not fit into an octave waits
+  for the next one, and is in nobody's way.
 - Where a stay of a value ends and its next one starts, or that of a result that is written over it,
   both have one place.
 
@@ -277,7 +276,7 @@ class _KernelSchedule:
         overwritten = self._find_overwritten_values()
         stays: list[Stay] = []
         readers: list[tuple[_Value, _Use]] = []
-        for value in sorted(self._values, key=lambda value: not value.is_defined):
+        for value in self._values:
             place, size = id(value), self.sizes[value.number]
             first_place = overwritten.get(place, place)
             for number, (before, after) in enumerate(itertools.pairwise(value.uses)):
@@ -313,8 +312,7 @@ class _KernelSchedule:
         overwritten: dict[int, int] = {}
         for visit, operands in dying.items():
             item = self.visits[visit].item
-            # As stays are placed: the shortest first, and of equal ones that of a result.
-            for operand in sorted(operands, key=lambda v: (-v.uses[-2].visit, not v.is_defined)):
+            for operand in operands:
                 for number in find_kernel_results_over(item, operand.uses[-1].number):
                     result = defined.get((visit, item.results[number]))
                     is_equal = result and self.sizes[result.number] == self.sizes[operand.number]
