@@ -41,6 +41,7 @@ BRANCHES = name_in_both("if case")
 CONTROL = LOOPS | BRANCHES
 SIZE_SETTERS = name_in_both("set_dimension_size")
 COMPOSITES = name_in_both("composite")
+SCANS = frozenset(("chlo.scan", "mhlo.scan"))
 CUSTOM_CALLS = name_in_both("custom_call")
 ASYNC_STARTS = name_in_both("async_start")
 ASYNC_UPDATES = frozenset(("mhlo.async_update",))

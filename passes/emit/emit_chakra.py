@@ -22,7 +22,7 @@ from hespas.support.suggestions import suggest_nearest
 
 STATS_FILE = "module_stats.json"
 TRACES = OutputSet("traces", re.compile(r"dev\.\d+\.et|comm_group\.json|module_stats\.json"))
-STDIN_NAMES = ("", "-", "<stdin>")
+STDIN_NAMES = ("-", "<stdin>")
 MAX_NAME = 60  # characters of a default name that comes from inside a program
 SUFFIXES = frozenset(
     (".mlir", ".mlirbc", ".bc", ".stablehlo", ".vhlo", ".hlo", ".txt", ".pb", ".xz", ".gz", ".zst")
@@ -80,7 +80,7 @@ class EmitChakraPass(Pass):
             )
         program = build_trace_program(module, run)
         destination = Path(self.output)
-        if not (self.output and is_open_folder(destination)):
+        if not is_open_folder(destination):
             destination = choose_trace_folder(self.output, module, run.input_name)
             announce_trace_folder(destination, self.output, run)
         with open_output_folder(destination, TRACES, clean=self.clean) as folder:
@@ -148,7 +148,7 @@ def _strip_endings(name: str) -> str:
     path = Path(name)
     while path.suffix in SUFFIXES:
         path = path.with_suffix("")
-    return path.name if path.name != ".." else ""
+    return path.name
 
 
 def _make_file_name(text: str) -> str:

@@ -17,7 +17,6 @@ from hespas.chakra.trace_steps import FS_PER_NS, HostCopyContent
 from hespas.configs.kernel_families import find_kernel_family
 from hespas.configs.node_overrides import load_target_node
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import (
     ASSUMED,
     COUNTS,
@@ -38,7 +37,6 @@ from hespas.estimators.aggregate import (
     sum_amounts,
 )
 from hespas.estimators.base import FREE_COST
-from hespas.estimators.work import is_free_op_name
 from hespas.passes.annotate.cost_walk import is_estimated_whole
 from hespas.passes.emit.trace_program import TraceProgram
 from hespas.passes.emit.trace_tasks import TraceTask, has_assumed_trips
@@ -134,7 +132,7 @@ def list_executed_ops(leaves: LeafCounter, program: TraceProgram) -> list[Execut
     for number, count in runs.items():
         counts[by_id[number]] += count
     for loop in program.assumed:
-        counts[leaves.make_gap_leaf(loop.op)] += loop.runs
+        counts[_make_gap_leaf(loop.op)] += loop.runs
     return [(name, leaves.read_cost_attr(attr), count) for (name, attr), count in counts.items()]
 
 
@@ -232,11 +230,8 @@ class LeafCounter:
             self._add_leaf(op, name, runs, leaves)
 
     def _add_leaf(self, op: ir.Operation, name: str, runs: int, leaves: Counter[LeafCost]) -> None:
-        attr = op.attributes.get(Cost.NAME)
-        if attr is not None:
-            leaves[name, attr] += runs
-        elif is_free_op_name(name):
-            leaves[name, self._free_cost] += runs
+        # An op without a cost is free: `refresh_costs` has looked at all others.
+        leaves[name, op.attributes.get(Cost.NAME) or self._free_cost] += runs
 
     def _add_executions(
         self, executions: Iterable[Execution], runs: int, leaves: Counter[LeafCost]
@@ -247,18 +242,8 @@ class LeafCounter:
                     leaves[leaf] += times * count * runs
             elif kind == LEAF:
                 self._add_leaf(op, op.name, count * runs, leaves)
-            elif kind == LOOP and (read_trip_count(op) is None or has_assumed_trips(op)):
-                leaves[self.make_gap_leaf(op)] += count * runs
-
-    def make_gap_leaf(self, op: ir.Operation) -> LeafCost:
-        """Build a zero cost with the gap of control flow, whose body is counted by its ops."""
-        attributes = op.attributes
-        estimator, reason = "", None
-        if Cost.NAME in attributes:
-            cost = self.read_cost_attr(attributes[Cost.NAME])
-            estimator, reason = cost.estimator, cost.gap
-        zero_cost = Cost(estimator, 0, 0, 0, 0.0, "unknown", "none", gap=reason or ASSUMED)
-        return op.name, zero_cost.to_dictionary_attr(op.context)
+            elif kind == LOOP and has_assumed_trips(op):
+                leaves[_make_gap_leaf(op)] += count * runs
 
     def _count_callee(self, name: str) -> Counter[LeafCost]:
         if name not in self._called:
@@ -269,6 +254,12 @@ class LeafCounter:
                 self._add_executions(self._walk.read_function(name), 1, leaves)
             self._called[name] = leaves
         return self._called[name]
+
+
+def _make_gap_leaf(loop: ir.Operation) -> LeafCost:
+    """Build a zero cost with the gap of a loop, whose body is counted by its ops."""
+    zero_cost = Cost("", 0, 0, 0, 0.0, "unknown", "none", gap=ASSUMED)
+    return loop.name, zero_cost.to_dictionary_attr(loop.context)
 
 
 def _sum_costs(costs: Sequence[tuple[Cost, int]]) -> StatsRow:
@@ -329,7 +320,7 @@ def _compute_utilisation(ops: list[ExecutedOp], node: NodeSpec | None) -> StatsR
         for unit in ("matrix", "vector"):
             with contextlib.suppress(HespasError):
                 rates.append(node.find_peak_rate(unit, cost.dtype).flops_per_s)
-        if cost.flops and max(rates):
+        if max(rates):
             # A fusion of several types has only one here; it is busy for its own time at most.
             busy_ns.append(min(cost.flops / max(rates) * 1e9, cost.time_ns) * count)
         bytes_moved += (cost.read_bytes + cost.write_bytes) * count

@@ -23,11 +23,9 @@ from hespas.chakra.trace_steps import (
     TransferContent,
 )
 from hespas.dialects.attrs import HOST_LINK, NETWORKS
-from hespas.support.errors import HespasError
 
 COMM_CHAIN = -1  # of the links between devices
 _CHAINS = {network: COMM_CHAIN - 1 - i for i, network in enumerate(NETWORKS)}
-MAX_STEPS = 20_000_000
 
 Value = tuple[int, ...]
 NOTHING: Value = ()  # the value that depends on no step
@@ -81,11 +79,6 @@ class _TraceBuilder:
     def _append_step(self, activity: StepContent, deps: Value, chain: int = COMM_CHAIN) -> int:
         """Append a step; communication becomes the latest of its chain."""
         number = self._next
-        if len(self.trace.steps) >= MAX_STEPS:
-            raise HespasError(
-                f"the trace has over {MAX_STEPS:,} nodes per device",
-                remedy="merge regions, or reduce the trip counts of loops that contain collectives",
-            )
         self.trace.steps.append(TraceStep(number, deps, activity))
         self._next += 2 if isinstance(activity, TransferContent) else 1
         if not isinstance(activity, ComputeContent):

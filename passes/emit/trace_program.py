@@ -7,7 +7,7 @@ of ``trace_order``, of the latest definition of number i.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from itertools import repeat
 
@@ -42,6 +42,8 @@ from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assu
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
+MAX_STEPS = 20_000_000
+
 
 @record(slots=True)
 class TraceProgram:
@@ -63,7 +65,7 @@ class _BlockOp:
     """One op in a block, which reads and defines values.
 
     Attributes:
-        task: The task of the op. None for a wait, a branch, and a loop with a known trip count.
+        task: The task of the op. None for a wait and a branch.
         body: Condition and body of a loop, or the chosen branch.
         trips: The trip count of a loop; -1 for other ops.
     """
@@ -105,12 +107,12 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
     target = TargetAttr.read_from_op(module.operation)  # now, as its devices may have changed
     assert target is not None
     groups = read_communicators(module)
-    _check_communicators(groups, target.devices)
     function = find_entry_function(module)
     tasks = TraceTaskBuilder(module, groups, target.host_link_bytes_per_s)
     reader = _BlockReader(tasks, run)
     known = run.entry_ops
     block = reader.read_block(function.regions[0].blocks[0], known)
+    _check_length(block)
     tasks.warn_of_untimed_copies(run)
     trace = ProgramTrace(target.devices, groups)
     order: TraceOrder = LinearOrder(trace) if split.strategy == "linear" else DataFlowOrder(trace)
@@ -119,14 +121,26 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
     return TraceProgram(trace, reader.tasks, [loop for loop in reader.assumed if loop.runs])
 
 
-def _check_communicators(groups: dict[int, tuple[int, ...]], devices: int) -> None:
-    for number, ranks in groups.items():
-        if ranks and not 0 <= min(ranks) <= max(ranks) < devices:
-            raise HespasError(
-                f"communicator {number} has device {max(ranks)}, and there are {devices} devices"
-            )
-        if len(ranks) < 2 or len(set(ranks)) < len(ranks):
-            raise HespasError(f"communicator {number} needs two distinct devices or more")
+def _check_length(block: _ProgramBlock) -> None:
+    """Check that a trace can be written, before loops are expanded to its steps."""
+    if _count_steps(block.items) > MAX_STEPS:
+        longest = max(block.items, key=lambda item: _count_steps([item]))
+        raise HespasError(
+            f"the trace has over {MAX_STEPS:,} nodes per device",
+            op=longest.task.op if longest.task else None,
+            remedy="merge regions, or reduce the trip counts of loops that contain collectives",
+        )
+
+
+def _count_steps(items: Iterable[_BlockOp]) -> int:
+    """Count the steps of one execution of ops."""
+    steps = 0
+    for item in items:
+        if item.body is not None:
+            steps += abs(item.trips) * sum(_count_steps(block.items) for block in item.body)
+        elif item.task is not None:
+            steps += len(item.task.activities)
+    return steps
 
 
 @record(slots=True)
@@ -158,18 +172,18 @@ class _BlockReader:
                 task = self._record_task(self.maker.build_compute_task(op, name, row[2]))
                 items.append(_BlockOp(row[0], row[1], task))
             elif name in TERMINATORS:
-                results = row[0] if row else self._number_values(op.operands)
+                results = self._number_values(op.operands)
             elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
                 task = self._record_task(self.maker.build_comm_task(op))
-                items.append(self._read_block_op(op, row, task))
+                items.append(self._read_block_op(op, row, name, task))
             elif name in BARRIERS and WAIT in op.attributes:
-                items.append(self._read_block_op(op, row))
+                items.append(self._read_block_op(op, row, name))
             elif name in CONTROL and has_marked_collective(op):
                 assert known is None
                 items.append(self._read_loop_op(op) if name in LOOPS else self._read_branch_op(op))
             else:
                 task = self._record_task(self.maker.build_compute_task(op, name))
-                items.append(self._read_block_op(op, row, task, name))
+                items.append(self._read_block_op(op, row, name, task))
         return _ProgramBlock(arguments, items, results)
 
     def _number_values(self, values: Sequence[ir.Value]) -> list[int]:
@@ -184,31 +198,27 @@ class _BlockReader:
         self,
         op: ir.Operation,
         row: tuple[Sequence[int], Sequence[int], RegionAttr | None] | None,
+        name: str,
         task: TraceTask | None = None,
-        name: str = "",
     ) -> _BlockOp:
-        is_compute = task is not None and task.comm is None
         if row is not None:
-            reads, makes, _ = row
-            return _BlockOp(reads if is_compute else reads[: len(op.operands)], makes, task)
-        inputs = list_read_values(op, name) if is_compute and has_body(op, name) else op.operands
+            return _BlockOp(row[0], row[1], task)
+        inputs = list_read_values(op, name) if has_body(op, name) else op.operands
         return _BlockOp(self._number_values(inputs), self._number_values(op.results), task)
 
     def _read_loop_op(self, op: ir.Operation) -> _BlockOp:
         trips = read_trip_count(op)
-        if trips is None:
-            raise HespasError(
-                "the loop contains collectives and its trip count is not known",
-                op=op,
-                remedy="run prepare, which determines it or uses a default",
-            )
-        item = self._read_block_op(op, None)
-        item.body = [self.read_block(region.blocks[0]) for region in op.regions]
-        item.trips = trips
+        assert trips is not None  # whoever starts a pass brings the facts of `prepare` up to date
+        task = TraceTask(op, ())
         if has_assumed_trips(op):
-            item.task = TraceTask(op, ())
-            self.assumed.append(item.task)
-        return item
+            self.assumed.append(task)
+        return _BlockOp(
+            self._number_values(op.operands),
+            self._number_values(op.results),
+            task,
+            [self.read_block(region.blocks[0]) for region in op.regions],
+            trips,
+        )
 
     def _read_branch_op(self, op: ir.Operation) -> _BlockOp:
         from hespas.passes.prepare.choose_branches import is_selected_at_run_time  # few need it
@@ -276,8 +286,8 @@ def _expand_control_flow(
         after = order.join_values([*inputs, after])
         _expand_block(branch, order, values, after)
         return [order.join_values([values[i], after]) for i in branch.results]
-    if item.task is not None:
-        item.task.runs += 1
+    assert item.task is not None
+    item.task.runs += 1
     condition, body = item.body
     carried = inputs
     for _ in range(item.trips):

@@ -221,7 +221,7 @@ class TraceTaskBuilder:
             while holders < len(order):
                 if k == len(rounds):
                     rounds.append([])
-                rounds[k] += zip(order[:holders], order[holders : 2 * holders], strict=False)
+                rounds[k] += zip(order[:holders], order[holders:], strict=False)
                 holders, k = 2 * holders, k + 1
         return [tuple(pairs) for pairs in rounds]
 

@@ -52,7 +52,7 @@ def fuse_kernels(body: LivenessBody, sizes: Sequence[int]) -> None:
             for reader in readers.get(value, ()):
                 users.update((_TERMINATOR,) if reader == _TERMINATOR else kernels[reader])
         is_fused = _can_be_absorbed(item.op.name) and _TERMINATOR not in users
-        if is_fused and len(users) > 1 and item.op.name not in _REPEATING_OPS:
+        if is_fused and len(users) > 1:
             is_fused = _is_recompute_cheaper(item, read_bytes[i], sizes, len(users))
         is_fused = is_fused and all(joins[user] for user in users)
         kernels[i] = frozenset(users) if is_fused else frozenset((i,))

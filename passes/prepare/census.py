@@ -27,6 +27,7 @@ from hespas.dialects.op_kinds import (
     FUSION,
     LOOPS,
     MAYBE_COLLECTIVE,
+    SCANS,
     SHARDING_ATTRS,
     SIZE_SETTERS,
     find_entry_function,
@@ -43,6 +44,7 @@ RELEVANT_OPS = (
     | ASYNC
     | LOOPS
     | BRANCHES
+    | SCANS
     | SIZE_SETTERS
     | CALLEE.keys()
     | {FUSION, REFERENCE}

@@ -16,7 +16,7 @@ from hespas.dialects.mlir import (
     replace_op,
 )
 from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
-from hespas.dialects.op_kinds import COMPOSITES
+from hespas.dialects.op_kinds import COMPOSITES, SCANS
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import get_channel_id, make_channel_attr
@@ -41,7 +41,7 @@ RAGGED_FIELDS = (  # in the order of the composite
     "lhs_ragged_dimensions",
     "rhs_group_dimensions",
 )
-SCANS, SCAN_FLAGS = ("chlo.scan", "mhlo.scan"), ("dimension", "is_associative", "is_reverse")
+SCAN_FLAGS = ("dimension", "is_associative", "is_reverse")
 NEUTRAL = {"stablehlo.add": 0, "stablehlo.multiply": 1}
 VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
 CHANNEL = "channel_handle"
@@ -160,7 +160,7 @@ def _read_chlo_attributes(composite: ir.Operation) -> dict[str, ir.Attribute] | 
         return {"k": written["k"]}
     if name == "chlo.ragged_dot" and DIMENSIONS in written:
         lists = [list(part) for part in written[DIMENSIONS]]
-        fields = [f"{key} = {part}" for key, part in zip(RAGGED_FIELDS, lists, strict=True) if part]
+        fields = [f"{key} = {part}" for key, part in zip(RAGGED_FIELDS, lists, strict=True)]
         precisions = [f"#chlo<precision {text.value}>" for text in written.get(PRECISION, ())]
         texts = {
             DIMENSIONS: f"#chlo.ragged_dot<{', '.join(fields)}>",

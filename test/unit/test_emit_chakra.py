@@ -134,8 +134,6 @@ def test_wrong_order_names_the_missing_pass(parse, tmp_path):
         emitted("func.func public @main() { return }")
     with pytest.raises(HespasError, match=r"communicator 9 is not in hespas\.communicators"):
         emitted(module(op("a", "x", comm=comm(groups=(9,)))))
-    with pytest.raises(HespasError, match="device 7, and there are 4"):
-        emitted(module(op("a", "x", comm=comm()), groups={"1": [0, 7]}))
     with pytest.raises(HespasError, match="did you mean 'carry'"):
         pipeline.run_pipeline(parse(text), "emit-chakra{time=cary}", PassRun())
     assert not (tmp_path / "o").exists()
@@ -302,14 +300,6 @@ def test_a_thousand_devices_differ_by_communicator(parse, tmp_path):
     sizes = {(out / f"dev.{d}.et").stat().st_size for d in (0, 79, 800)}
     assert len(sizes) == 3  # ids of one, two and three digits
     assert list(read_trace_nodes(out / "dev.1023.et"))[1].get_attr_value("pg_name") == "128"
-
-
-def test_a_trace_too_long_to_write_is_refused(emit, monkeypatch):
-    monkeypatch.setattr("hespas.passes.emit.trace_order.MAX_STEPS", 2)
-    body = LOOP.replace("COND", cost(2)).replace("BODY", op("b", "i", comm=comm()))
-    with pytest.raises(HespasError, match="over 2 nodes per device"):
-        emit(module(body, result="r"))
-    assert not emit.out.exists()
 
 
 @pytest.mark.parametrize("name", ["pipeline_ppermute/spmd", "transformer_scan_train/opt_cpu"])

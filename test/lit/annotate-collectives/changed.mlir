@@ -4,6 +4,7 @@
 
 // NOTE: changed.mlir:{{.*}} changed after prepare: hespas.comm is written again
 // NOTE-NEXT: changed.mlir:{{.*}} changed after prepare: hespas.comm is written again
+// NOTE-NEXT: changed.mlir:{{.*}} changed after prepare: hespas.comm is written again
 // NOTE-NOT: {{changed after|warning}}
 
 /// Other groups since the module was prepared: the communicator follows, and nobody names the old one.
@@ -42,6 +43,19 @@ module @new attributes {hespas.communicators = {}, hespas.target = {devices = 2 
 module @same attributes {hespas.communicators = {"7" = array<i64: 0, 1>}, hespas.target = {devices = 2 : i64, partitions = 1 : i64, replicas = 2 : i64}, mhlo.num_replicas = 2 : i32} {
   func.func @main(%x: tensor<4xf32>) {
     %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> {hespas.comm = {groups = array<i64: 7>}} : (tensor<4xf32>) -> tensor<8xf32>
+    return
+  }
+}
+
+// -----
+
+/// Other pairs.
+
+// CHECK-LABEL: module @pairs
+// CHECK: hespas.comm = {}
+module @pairs attributes {hespas.communicators = {}, hespas.target = {devices = 2 : i64, partitions = 1 : i64, replicas = 2 : i64}, mhlo.num_replicas = 2 : i32} {
+  func.func @main(%x: tensor<4xf32>) {
+    %0 = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[1, 0]]> : tensor<1x2xi64>}> {hespas.comm = {pairs = array<i64: 0, 1>}} : (tensor<4xf32>) -> tensor<4xf32>
     return
   }
 }

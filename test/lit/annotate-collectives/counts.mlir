@@ -26,3 +26,18 @@ module @other_grid attributes {hespas.communicators = {}, hespas.target = {devic
     return %x : tensor<4xf32>
   }
 }
+
+// -----
+
+/// A number that the module does not state, but its collectives do, has not been set by anybody.
+
+// CHECK-LABEL: module @found
+// CHECK-SAME: devices = 4 : i64, partitions = 1 : i64, replicas = 4 : i64
+// expected-note @+1 {{hespas.target is brought up to date: 2 to 4 devices}}
+module @found attributes {hespas.communicators = {}, hespas.target = {devices = 2 : i64, partitions = 1 : i64, replicas = 2 : i64}} {
+  func.func @main(%x: tensor<4xf32>) -> tensor<16xf32> {
+    // expected-note @+1 {{changed after prepare: hespas.comm is written again}}
+    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> : (tensor<4xf32>) -> tensor<16xf32>
+    return %0 : tensor<16xf32>
+  }
+}

@@ -4,7 +4,8 @@
 /// A selector that the IR determines runs its branch, whatever work the others have; what somebody states still
 /// holds, with a warning.
 
-// CHECK: warning: stablehlo.case ({{.*}}determined.mlir:[[# @LINE + 56]]:10) runs branch 0, and hespas.branch states 1, which is used
+// CHECK: warning: stablehlo.case ({{.*}}determined.mlir:[[# @LINE + 57]]:10) runs branch 0, and hespas.branch states 1, which is used
+// CHECK-NOT: warning
 
 // CHECK-LABEL: module @case
 // CHECK: {hespas.branch = 0 : i64, hespas.branch_found = 0 : i64} : (tensor<i32>)
@@ -67,5 +68,31 @@ module @stated {
       stablehlo.return %1 : tensor<64x64xf32>
     }) {hespas.branch = 1 : i64} : (tensor<i32>) -> tensor<64x64xf32>
     return %0 : tensor<64x64xf32>
+  }
+}
+
+// -----
+
+/// An if whose selector is true runs its first branch. Who states the branch that runs is not contradicted.
+
+// CHECK-LABEL: module @true
+// CHECK: {hespas.branch = 0 : i64, hespas.branch_found = 0 : i64} : (tensor<i1>)
+// CHECK: {hespas.branch = 0 : i64} : (tensor<i1>)
+module @true {
+  func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %p = stablehlo.constant dense<true> : tensor<i1>
+    %0 = "stablehlo.if"(%p) ({
+      stablehlo.return %x : tensor<64x64xf32>
+    }, {
+      %1 = stablehlo.tanh %x : tensor<64x64xf32>
+      stablehlo.return %1 : tensor<64x64xf32>
+    }) : (tensor<i1>) -> tensor<64x64xf32>
+    %2 = "stablehlo.if"(%p) ({
+      stablehlo.return %0 : tensor<64x64xf32>
+    }, {
+      %1 = stablehlo.tanh %0 : tensor<64x64xf32>
+      stablehlo.return %1 : tensor<64x64xf32>
+    }) {hespas.branch = 0 : i64} : (tensor<i1>) -> tensor<64x64xf32>
+    return %2 : tensor<64x64xf32>
   }
 }

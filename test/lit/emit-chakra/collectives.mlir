@@ -2,6 +2,7 @@
 // RUN: hespas trace check %t | filecheck %s --check-prefix=SOUND
 // RUN: hespas trace print %t/dev.0.et | filecheck %s
 // RUN: hespas trace print %t/dev.5.et | filecheck %s --check-prefix=SECOND
+// RUN: filecheck %s --check-prefix=STATS --input-file %t/module_stats.json
 
 /// Each kind of collective, with its operand bytes and the communicator of the device; what has one
 /// device in each group moves nothing and has no node.
@@ -13,6 +14,7 @@
 // CHECK-NEXT: COMM_COLL 'all_gather.0' after 2 comm_type=ALL_GATHER comm_size=64 {{.*}}pg_name=2
 // CHECK-NEXT: COMM_COLL 'all_to_all.0' after 3 comm_type=ALL_TO_ALL comm_size=256 {{.*}}pg_name=2
 // CHECK-NOT: all_reduce
+// STATS: "comm_ops": 4, "comm_operand_bytes": 832,
 // SECOND: 'all_reduce.0' {{.*}}pg_name=1
 // SECOND-NEXT: 'reduce_scatter.0' {{.*}}pg_name=3
 module attributes {mhlo.num_replicas = 8 : i32} {

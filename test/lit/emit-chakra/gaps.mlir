@@ -1,4 +1,5 @@
 // RUN: hespas-opt %s --split-linear --roofline-annotate=node=A100_SXM_40GB,keep-going --emit-chakra=output=%t --disable-output 2>&1 | filecheck %s
+// RUN: hespas-opt %s --split-linear --roofline-annotate=node=A100_SXM_40GB,keep-going | hespas-opt - --emit-chakra=output=%t --disable-output 2>&1 | filecheck %s
 // RUN: filecheck %s --check-prefix=STATS --input-file %t/module_stats.json
 
 /// What could not be estimated has no time in the trace, and is counted.

@@ -41,6 +41,7 @@
 // CHECK-NEXT: "3": {"ranks": [0, 1, 2, 3], "collectives": {"all_reduce": {"count": 1, "operand_bytes": 4096}}}
 // CHECK-NEXT: },
 // CHECK-NEXT: "transfers": {"count": 1, "messages": 2, "message_bytes": 8192}
+// CHECK-NEXT: {{^}}}
 module @statistics attributes {mhlo.num_replicas = 4 : i32} {
   func.func @main(%a: tensor<64x64xbf16>, %x: tensor<1024xf32>) -> (tensor<64x64xbf16>, tensor<1024xf32>) {
     %product = stablehlo.dot %a, %a : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>

@@ -114,3 +114,32 @@ module @composites_with_attributes {
     return %0 : tensor<64x16xbf16>
   }
 }
+
+// -----
+
+/// Functions of one operand are expanded, unless the XLA that is installed has ops for them. A composite that lacks what its op needs stays.
+
+// CHECK-LABEL: module @functions
+module @functions {
+  // CHECK-NOT: "chlo.{{a|c|e|s}}
+  // CHECK: mhlo.erf
+  // CHECK-NOT: "chlo.{{a|c|e|s}}
+  // CHECK: stablehlo.composite "chlo.top_k"
+  // CHECK: stablehlo.composite "chlo.ragged_dot"
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.composite "chlo.acos" %x {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = stablehlo.composite "chlo.acosh" %0 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %2 = stablehlo.composite "chlo.asin" %1 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %3 = stablehlo.composite "chlo.asinh" %2 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %4 = stablehlo.composite "chlo.atanh" %3 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %5 = stablehlo.composite "chlo.cosh" %4 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %6 = stablehlo.composite "chlo.erf" %5 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %7 = stablehlo.composite "chlo.sinh" %6 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %8 = stablehlo.composite "chlo.top_k" %7 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %9 = stablehlo.composite "chlo.ragged_dot" %8 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    return %9 : tensor<8xf32>
+  }
+  func.func private @one(%x: tensor<8xf32>) -> tensor<8xf32> {
+    return %x : tensor<8xf32>
+  }
+}

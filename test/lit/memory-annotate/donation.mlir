@@ -44,13 +44,52 @@ module @donor {
 /// The module says so, as XLA's importer writes it. The argument is read once more after its
 /// successor is made, which therefore needs 4 KB beside it until then.
 // CHECK: module @late
+// CHECK-SAME: argument_bytes = 8192 : i64
 // CHECK-SAME: live_bytes = 12292 : i64
 // CHECK-SAME: peak_bytes = 12292 : i64
+// CHECK-SAME: result_bytes = 4 : i64
 module @late attributes {mhlo.input_output_alias = [{alias = {kind = "may_alias", parameter_index = array<i64>, parameter_number = 0 : i64}, output_index = array<i64: 0>}]} {
   func.func @main(%x: tensor<32x32xf32>) -> (tensor<32x32xf32>, tensor<f32>) {
     %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
     %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
     %2 = stablehlo.dot_general %1, %x, contracting_dims = [0, 1] x [0, 1] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<f32>
     return %0, %2 : tensor<32x32xf32>, tensor<f32>
+  }
+}
+
+// -----
+
+/// The only result has no index. A number that is none of an argument or a result is ignored.
+// CHECK: module @only
+// CHECK-SAME: peak_bytes = 4096 : i64
+module @only attributes {mhlo.input_output_alias = [{alias = {kind = "may_alias", parameter_index = array<i64>, parameter_number = 0 : i64}, output_index = array<i64>}, {alias = {kind = "may_alias", parameter_index = array<i64>, parameter_number = 3 : i64}, output_index = array<i64: 0>}]} {
+  func.func @main(%x: tensor<32x32xf32>) -> tensor<32x32xf32> {
+    %0 = stablehlo.tanh %x : tensor<32x32xf32>
+    return %0 : tensor<32x32xf32>
+  }
+}
+
+// -----
+
+/// A donor takes a result that no other argument has. An argument that is said to be none is kept.
+// CHECK: module @donors
+// CHECK-SAME: argument_bytes = 12288 : i64
+// CHECK-SAME: peak_bytes = 12288 : i64
+module @donors {
+  func.func @main(%x: tensor<32x32xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<32x32xf32> {jax.buffer_donor = true}, %z: tensor<32x32xf32> {jax.buffer_donor = false}) -> (tensor<32x32xf32>, tensor<32x32xf32>) {
+    %0 = stablehlo.add %x, %z : tensor<32x32xf32>
+    %1 = stablehlo.add %y, %z : tensor<32x32xf32>
+    return %0, %1 : tensor<32x32xf32>, tensor<32x32xf32>
+  }
+}
+
+// -----
+
+// CHECK: module @no_donor
+// CHECK-SAME: peak_bytes = 8192 : i64
+module @no_donor {
+  func.func @main(%x: tensor<32x32xf32> {jax.buffer_donor = false}) -> tensor<32x32xf32> {
+    %0 = stablehlo.tanh %x : tensor<32x32xf32>
+    return %0 : tensor<32x32xf32>
   }
 }

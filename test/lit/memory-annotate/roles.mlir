@@ -30,3 +30,23 @@ func.func @main(%w: tensor<32x32xf32> loc(#w), %m: tensor<32xf32> loc(#m)) -> te
   %1 = stablehlo.add %w, %0 : tensor<32x32xf32>
   return %1 : tensor<32x32xf32>
 }
+
+// -----
+
+/// What is made in the backward pass is no activation, nor is what the forward pass reads alone: of four products at the
+/// peak, the first and the last are activations.
+// CHECK: activation_bytes = 8192 : i64
+// CHECK-SAME: live_bytes = 20480 : i64
+// CHECK-SAME: temporary_bytes = 16384 : i64
+#w = loc("params['w']")
+#forward = loc("jit(step)/jvp(layer)/dot_general")
+#backward = loc("jit(step)/transpose(jvp(layer))/dot_general")
+func.func @main(%w: tensor<32x32xf32> loc(#w)) -> tensor<32x32xf32> {
+  %0 = stablehlo.dot %w, %w : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc(#forward)
+  %1 = stablehlo.dot %w, %0 : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc(#forward)
+  %2 = stablehlo.dot %w, %0 : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc(#backward)
+  %3 = stablehlo.dot %1, %w : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc(#forward)
+  %4 = stablehlo.dot %3, %0 : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc(#backward)
+  %5 = stablehlo.dot %2, %4 : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc(#backward)
+  return %5 : tensor<32x32xf32>
+}

@@ -6,8 +6,7 @@
 // CHECK: module
 // CHECK-SAME: argument_bytes = 8192 : i64
 // CHECK-SAME: live_bytes = 16384 : i64
-// CHECK-SAME: op = "stablehlo.dot_general"
-// CHECK-SAME: peak_bytes = 16384 : i64
+// CHECK-SAME: op = "stablehlo.dot_general", peak_bytes = 16384 : i64
 // CHECK-SAME: points = 4 : i64
 // CHECK-SAME: result_bytes = 0 : i64
 // CHECK-SAME: temporary_bytes = 8192 : i64

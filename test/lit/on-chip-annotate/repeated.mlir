@@ -1,8 +1,8 @@
 // RUN: hespas-opt %s --split-input-file --on-chip-annotate | filecheck %s
 
-/// The state of a loop of 8 iterations stays in 4 KiB: each op writes its result over it. It is read
-/// from device memory in the first iteration, and written in the last one. With 8 KiB the weights stay
-/// too, from the first iteration on: on average 7/8 of their reads.
+/// The state of a loop of 8 iterations stays in 8 KiB, as the weights do: each op writes its result over it. It is read
+/// from device memory in the first iteration, and written in the last one, on average 7/8 of the accesses. With 4 KiB
+/// it moves before the last iteration, too, in which the result takes the place of the weights.
 // CHECK: @loop
 // CHECK-NOT: stablehlo.add {{.*}}hespas.on_chip
 // CHECK: stablehlo.multiply {{.*}}hespas.on_chip = {read_bytes = array<i64: 3072, 7168>, sram_bytes = array<i64: 4096, 8192>, write_bytes = array<i64: 4096, 4096>}

@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --op-stats --split-input-file --verify-diagnostics
+// RUN: hespas-opt %s --op-stats=expand --split-input-file --verify-diagnostics
 
 /// There must be one function to start in.
 // expected-error@below {{several public functions and none is 'main'}}
@@ -7,6 +7,17 @@ module {
     return
   }
   func.func @two() {
+    return
+  }
+}
+
+// -----
+
+/// A function that calls itself has no number of ops.
+module {
+  func.func @main() {
+    // expected-error@below {{@main calls itself}}
+    call @main() : () -> ()
     return
   }
 }

@@ -1,7 +1,7 @@
 // RUN: hespas-opt %s --op-stats=output=- --disable-output | filecheck %s
 // RUN: hespas-opt %s --op-stats=expand,output=- --disable-output | filecheck %s --check-prefix=EXPAND
 // RUN: hespas-opt %s --op-stats="input-sensitive format=csv output=-" --disable-output | filecheck %s --check-prefix=CSV
-// RUN: hespas-opt %s --op-stats=format=json,output=- --disable-output | filecheck %s --check-prefix=JSON
+// RUN: hespas-opt %s --op-stats="input-sensitive format=json output=-" --disable-output | filecheck %s --check-prefix=JSON
 
 /// The entry function counts as it stands: a call is one op.
 // CHECK: Unique Operators              : 3
@@ -24,6 +24,12 @@
 // JSON: "function": "main",
 // JSON: "expanded": false,
 // JSON: "total": 4,
+// JSON: "unique": 3,
+// JSON: "ops": [
+// JSON: "op": "func.call",
+// JSON-NEXT: "count": 2,
+// JSON-NEXT: "operands": [
+// JSON-NEXT: "tensor<4xf32>"
 
 func.func private @twice(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.add %a, %a : tensor<4xf32>

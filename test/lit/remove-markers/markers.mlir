@@ -66,11 +66,13 @@ module @assertion {
 // CHECK-LABEL: module @changes
 // CHECK: stablehlo.custom_call @Sharding
 // CHECK-NEXT: stablehlo.custom_call @PipelineMarker
+// CHECK-NEXT: stablehlo.custom_call @PipelineMarker
 // CHECK-NEXT: stablehlo.custom_call @shape_assertion
 module @changes {
   func.func public @main(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>, tensor<i1>) {
     %0 = stablehlo.custom_call @Sharding(%x) : (tensor<8xf32>) -> tensor<4xf32>
     %1 = stablehlo.custom_call @PipelineMarker(%x, %0) : (tensor<8xf32>, tensor<4xf32>) -> tensor<8xf32>
+    %3:2 = stablehlo.custom_call @PipelineMarker(%x, %0) : (tensor<8xf32>, tensor<4xf32>) -> (tensor<8xf32>, tensor<2xf32>)
     %2 = stablehlo.custom_call @shape_assertion(%1) : (tensor<8xf32>) -> tensor<i1>
     return %0, %1, %2 : tensor<4xf32>, tensor<8xf32>, tensor<i1>
   }

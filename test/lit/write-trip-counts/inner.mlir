@@ -157,3 +157,93 @@ module @scan {
     return %0#2 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// The bound may be the counter of a loop further out: 1, 2 and 3, each in two iterations of the loop between.
+
+// CHECK-LABEL: module @further_out
+// CHECK: hespas.trips = 3 : i64, hespas.trips_found = 3 : i64
+// CHECK: hespas.trips = 2 : i64, hespas.trips_found = 2 : i64
+// CHECK: hespas.trips = 2 : i64, hespas.trips_found = 2 : i64
+module @further_out {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %one, %v = %x) : tensor<i32>, tensor<8xf32>
+    cond {
+      %c = stablehlo.compare LE, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %1:3 = stablehlo.while(%j = %zero, %n = %i, %w = %v) : tensor<i32>, tensor<i32>, tensor<8xf32>
+      cond {
+        %c = stablehlo.compare LT, %j, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      } do {
+        %2:3 = stablehlo.while(%k = %zero, %m = %n, %u = %w) : tensor<i32>, tensor<i32>, tensor<8xf32>
+        cond {
+          %c = stablehlo.compare LT, %k, %m : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %c : tensor<i1>
+        } do {
+          %l = stablehlo.add %k, %one : tensor<i32>
+          %t = stablehlo.tanh %u : tensor<8xf32>
+          stablehlo.return %l, %m, %t : tensor<i32>, tensor<i32>, tensor<8xf32>
+        }
+        %l = stablehlo.add %j, %one : tensor<i32>
+        stablehlo.return %l, %n, %2#2 : tensor<i32>, tensor<i32>, tensor<8xf32>
+      }
+      %l = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %l, %1#2 : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// Two loops that call it with different averages leave nothing that is true of both.
+
+// CHECK-LABEL: module @differ
+// CHECK: func.func private @inner
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"
+module @differ {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<2> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<6> : tensor<i32>
+    %m = stablehlo.constant dense<9> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8xf32> cond {
+      %3 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %3 : tensor<i1>
+    } do {
+      %3 = func.call @inner(%i, %y) : (tensor<i32>, tensor<8xf32>) -> tensor<8xf32>
+      %4 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %4, %3 : tensor<i32>, tensor<8xf32>
+    }
+    %1:2 = stablehlo.while(%i = %zero, %y = %0#1) : tensor<i32>, tensor<8xf32> cond {
+      %3 = stablehlo.compare LT, %i, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %3 : tensor<i1>
+    } do {
+      %3 = func.call @inner(%i, %y) : (tensor<i32>, tensor<8xf32>) -> tensor<8xf32>
+      %4 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %4, %3 : tensor<i32>, tensor<8xf32>
+    }
+    return %1#1 : tensor<8xf32>
+  }
+  func.func private @inner(%n: tensor<i32>, %x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N}}
+    %0:2 = stablehlo.while(%j = %zero, %z = %x) : tensor<i32>, tensor<8xf32> cond {
+      %4 = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %4 : tensor<i1>
+    } do {
+      %4 = stablehlo.cosine %z : tensor<8xf32>
+      %5 = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %5, %4 : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}

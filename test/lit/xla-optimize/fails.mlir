@@ -36,3 +36,12 @@ module {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+// expected-error @+1 {{the function @main has more than one block; express its control flow with stablehlo.while, if and case}}
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  cf.br ^bb1
+^bb1:
+  return %x : tensor<4xf32>
+}
