@@ -61,10 +61,15 @@ class FusionBuilder:
         self._erase_unused_ops()
 
     def _has_several_ops(self, kernel: FusionKernel) -> bool:
-        """Return whether a kernel has several ops, including constants of more than one element."""
+        """Return whether a kernel has several ops, including constants of more than one element.
+
+        So has one with a value that is several operands, which a fusion reads once.
+        """
         if len(kernel.members) > 1:
             return True
         op = self.graph.ops[next(iter(kernel.members))]
+        if len(set(op.operands)) < len(op.operands):
+            return True
         operands = op.operands[1 if op.kind in IN_PLACE else 0 :]
         values = [self.graph.values[operand] for operand in operands]
         return any(value.is_constant and value.size.elements > 1 for value in values)
