@@ -406,6 +406,10 @@ class KernelCostModel:
         """
         value, consumer_reads = producer.outputs[0], consumer.reads
         elementwise, other = amounts = self._count_reads(producer, consumer)
+        if consumer.repeated_s:
+            # XLA adds up the reads by all operands of an op that is no fusion yet.
+            elementwise *= self.graph.ops[consumer.index].operands.count(value)
+            amounts = elementwise, other
         estimate_read_s = self._estimate_read_s
         rows = producer if producer.rows else consumer
         read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
