@@ -384,11 +384,24 @@ class KernelCostModel:
     def _count_reads(self, producer: FusionKernel, consumer: FusionKernel) -> ReadAmounts:
         """Count how often a consumer would compute each element of a producer's result.
 
-        A kernel that keeps rows on the chip computes a result of a row once for all that read it.
+        A kernel that keeps rows on the chip computes a result of a row once for all that read it,
+        and whole rows for parts of them.
         """
         if producer.emitter == "row" and producer.hero == consumer.hero:
             return READ_ONCE
-        return consumer.reads[producer.outputs[0]]
+        elementwise, other = reads = consumer.reads[producer.outputs[0]]
+        if producer.emitter != "row" or not other:
+            return reads
+        return elementwise, max(other, self._count_rows_in_parts(producer.outputs[0], consumer))
+
+    def _count_rows_in_parts(self, value: int, kernel: FusionKernel) -> float:
+        """Count the share of the rows of a value of which slices in a kernel are parts."""
+        values, most = self.values, 0
+        for member in kernel.members:
+            op = self.graph.ops[member]
+            if op.kind == "slice" and op.uses[0].value == value:
+                most = max(most, math.prod(values[op.results[0]].size.shape[:-1]))
+        return most / math.prod(values[value].size.shape[:-1])
 
     def _limit_row_reads(self, value: int, reads: ReadAmounts, rows: FusionKernel) -> ReadAmounts:
         """Limit the reads of a value by a kernel that keeps as many rows on the chip as fit.
