@@ -262,6 +262,10 @@ class PriorityFusion:
             elif op.kind == "slice":
                 if any(stride > 1 for stride in read_integer_list(op.op, "strides", ())):
                     return False
+            elif op.kind == "broadcast_in_dim":
+                rank = len(self.graph.values[op.results[0]].size.shape)
+                if read_integer_list(op.op, "broadcast_dimensions", ())[-1] != rank - 1:
+                    return False
             elif op.kind not in ("elementwise", "concatenate"):
                 return False
         return True
