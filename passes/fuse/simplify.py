@@ -292,22 +292,34 @@ def _simplify_convert(op: ir.Operation) -> ir.Value | None:
 
 
 def _convert_before_moves(op: ir.Operation) -> ir.Value | None:
-    """Convert to a narrower type what an op only moves, and not its result (ConvertMover)."""
-    mover = get_defining_op(op.operands[0])
-    if mover is None or mover.name not in MOVERS or find_only_reader(mover) is None:
-        return None
+    """Convert to a narrower type what ops only move, and not their result (ConvertMover)."""
     wide, narrow = (to_buffer_size(value.type).bits for value in (op.operands[0], op.results[0]))
-    if not WHOLE_BITS <= narrow < wide:
+    if not WHOLE_BITS <= narrow < wide or not _is_only_moved(get_defining_op(op.operands[0])):
         return None
-    builder = OpBuilder(op)
-    operands = []
-    for value in mover.operands:
-        converted = builder.create_convert(value, op.results[0])
+    return _convert_moved(OpBuilder(op), op.operands[0], op.results[0])
+
+
+def _convert_moved(builder: OpBuilder, value: ir.Value, like: ir.Value) -> ir.Value:
+    """Convert a value to the element type of another one before the ops that only move it."""
+    mover = get_defining_op(value)
+    if mover is None or not _is_only_moved(mover):
+        converted = builder.create_convert(value, like)
         maker = get_defining_op(converted)
         simpler = _simplify_convert(maker) if maker is not None and maker.name == CONVERT else None
-        operands.append(converted if simpler is None else simpler)
-    kinds = [op.results[0].type]
+        return converted if simpler is None else simpler
+    operands = [_convert_moved(builder, operand, like) for operand in mover.operands]
+    kinds = [builder.make_tensor_type(get_static_shape(value), like)]
     return builder.create_op(mover.name, operands, kinds, copy_attributes(mover)).results[0]
+
+
+def _is_only_moved(maker: ir.Operation | None) -> bool:
+    """Return whether an op only moves elements, for one reader."""
+    return (
+        maker is not None
+        and maker.name in MOVERS
+        and has_static_values(maker)
+        and find_only_reader(maker) is not None
+    )
 
 
 def _convert_constant(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
