@@ -336,6 +336,20 @@ def choose(x: Any, gate: Any) -> Any:
     return jax.lax.top_k(scores.astype(F32), 2), jax.lax.top_k(scores, 4)
 
 
+def rotate_normalised(x: Any, cosine: Any, sine: Any) -> Any:
+    """Queries that are normalised and rotated, as of Qwen 3."""
+    first, second = jnp.split(normalise_rms(x, 1.0).astype(F32), 2, -1)
+    halves = (first * cosine - second * sine, second * cosine + first * sine)
+    return jnp.concatenate(halves, -1).astype(x.dtype)
+
+
+def attend_with_sinks(scores: Any, sinks: Any) -> Any:
+    """Weights of attention with a learned score for nothing, as of gpt-oss."""
+    shape = (*scores.shape[:-1], 1)
+    joined = jnp.concatenate([scores, jnp.broadcast_to(sinks[:, None, None], shape)], -1)
+    return softmax(joined)[..., :-1]
+
+
 def ragged_experts(x: Any, weights: Any) -> Any:
     sizes = jnp.full(weights.shape[0], x.shape[0] // weights.shape[0], jnp.int32)
     return jax.lax.ragged_dot(x, weights, sizes)
@@ -440,6 +454,15 @@ CASES: dict[str, Case] = {
     "scalar products": (
         lambda x, y: jnp.einsum("bk,bk->b", x, y), ((4096, 4096),) * 2, BF16, 0.01,
     ),
+    "rotated heads": (
+        rotate_normalised, ((4, 1024, 16, 128), (1024, 1, 64), (1024, 1, 64)), BF16, 0.01,
+    ),
+    "sinks": (attend_with_sinks, ((4, 16, 1024, 1024), (16,)), BF16, 0.01),
+    "latent keys": (
+        lambda x: jnp.concatenate([normalise_rms(x[..., :512], 1.0), x[..., 512:]], -1),
+        ((4096, 576),), BF16, 0.01,
+    ),
+    "squares": (lambda x: (x * x, jnp.tanh(x) ** 2), ((4096, 1024),), F32, 0.01),
     "choice of experts": (choose, ((4096, 2048), (2048, 64)), BF16, 0.03),
     "choice of tokens": (
         lambda logits: (jax.lax.top_k(logits, 40), jax.lax.top_k(logits, 8)),
@@ -546,7 +569,7 @@ OF_JAXLIB_012 = frozenset(
         "low-rank layer, step", "updates", "repeated keys", "repeated keys, gradient",
         "heads of 40 features", "one key head", "one key head, gradient", "one key head of a batch",
         "a query head for each key head, gradient", "columns in another order",
-        "rows of an operand in another order",
+        "rows of an operand in another order", "rotated heads", "sinks", "latent keys",
     )
 )  # fmt: skip
 
