@@ -19,7 +19,7 @@ from hespas.passes.fuse.fuse_epilogues import HEROES
 from hespas.passes.fuse.fusion_builder import FusionBuilder
 from hespas.passes.fuse.fusion_graph import FusionGraph
 from hespas.passes.fuse.kernel_cost_model import DEFAULT_TARGET, FusionDevice
-from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops
+from hespas.passes.fuse.op_builder import copy_operand_ops, find_named_ops, fuse_ops
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
 from hespas.passes.fuse.row_normalisations import DiamondFinder
 from hespas.passes.fuse.sibling_fusion import SiblingFusion
@@ -79,17 +79,7 @@ def _fuse_positions(sort: ir.Operation) -> None:
     """Fuse a sort with the positions that it sorts."""
     copies: list[ir.Operation] = []
     for number, value in enumerate(sort.operands):
-        makers = _list_position_makers(value)
-        for op in makers:
-            copy = op.clone(ip=ir.InsertionPoint(sort)).operation
-            if op.operands:
-                copy.operands[0] = copies[-1].results[0]
-            copies.append(copy)
-        if makers:
-            sort.operands[number] = copies[-1].results[0]
-        for op in reversed(makers):
-            if not any(True for _ in op.results[0].uses):
-                op.erase()
+        copies += copy_operand_ops(sort, number, _list_position_makers(value))
     if copies:
         fuse_ops([*copies, sort], "kCustom", "sort", sort)
 

@@ -569,7 +569,8 @@ OF_JAXLIB_012 = frozenset(
         "low-rank layer, step", "updates", "repeated keys", "repeated keys, gradient",
         "heads of 40 features", "one key head", "one key head, gradient", "one key head of a batch",
         "a query head for each key head, gradient", "columns in another order",
-        "rows of an operand in another order", "rotated heads", "sinks", "latent keys",
+        "rows of an operand in another order", "choice of experts", "rotated heads",
+        "sinks", "latent keys",
     )
 )  # fmt: skip
 
