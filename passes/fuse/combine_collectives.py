@@ -150,10 +150,13 @@ class CollectiveCombiner:
 
 
 def _make_combination_key(op: ir.Operation, comm: CommAttr) -> object:
-    """Make a key that is equal for collectives that may be combined with each other."""
-    shared_key = (op.name, str(get_element_type(op.operands[0])), comm.groups)
+    """Make a key that is equal for collectives that may be combined with each other.
+
+    XLA:GPU combines all-gathers of several types.
+    """
     if op.name == ALL_GATHER:
-        return (*shared_key, read_integer(op, "all_gather_dim", 0))
+        return (op.name, comm.groups, read_integer(op, "all_gather_dim", 0))
+    shared_key = (op.name, str(get_element_type(op.operands[0])), comm.groups)
     body = [view.operation.name for view in op.regions[0].blocks[0].operations]
     return (
         (*shared_key, body[0])

@@ -1,7 +1,9 @@
-"""Expansion of select_and_scatter, the gradient of max pooling, as in XLA:GPU.
+"""Expansion of ops that select elements, as in XLA:GPU.
 
-The op becomes a reduce_window that finds the indices of the selected elements, and a scatter to
-them (xla/service/select_and_scatter_expander.cc).
+select_and_scatter, the gradient of max pooling, becomes a reduce_window that finds the indices of
+the selected elements, and a scatter to them (xla/service/select_and_scatter_expander.cc). The
+selection of the largest becomes a sort, unless there is a kernel for it: of few elements of long
+rows (xla/backends/gpu/transforms/topk_specializer.cc).
 """
 
 from __future__ import annotations
@@ -17,14 +19,22 @@ from hespas.passes.fuse.op_builder import (
     get_static_shape,
 )
 from hespas.passes.prepare.scalars import get_op_kind
+from hespas.passes.prepare.top_k_forms import (
+    TOP_K_OPS,
+    expand_top_k,
+    is_call_in_xla,
+    is_of_largest,
+)
 
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
+KERNEL_SELECTED, KERNEL_ROW = 16, 1024  # most elements that it selects, and least of which
 
 
 class ExpandSelectionsPass(BlockPass):
-    """Expand select_and_scatter, the gradient of max pooling, into a search and a scatter.
+    """Expand ops that select elements: the gradient of max pooling, and top_k without a kernel.
 
-    Ops that select by one comparison and scatter by addition are expanded.
+    select_and_scatter becomes a search and a scatter if it selects by one comparison and scatters
+    by addition; top_k becomes a sort and slices.
     """
 
     name: ClassVar[str] = "expand-selections"
@@ -37,6 +47,15 @@ class ExpandSelectionsPass(BlockPass):
             select, scatter = ([get_op_kind(inner) for inner in body] for body in bodies)
             if select == ["compare", "return"] and scatter == ["add", "return"]:
                 _expand_selection(op, bodies[0][0])
+        for op in find_named_ops(block, TOP_K_OPS):
+            if is_of_largest(op) and not _has_kernel(op):
+                expand_top_k(op)
+
+
+def _has_kernel(op: ir.Operation) -> bool:
+    """Return whether XLA:GPU has a kernel for a selection of the largest elements."""
+    row, selected = (get_static_shape(value)[-1] for value in (op.operands[0], op.results[0]))
+    return is_call_in_xla(op) and selected <= KERNEL_SELECTED and row >= KERNEL_ROW
 
 
 def _expand_selection(op: ir.Operation, compare: ir.Operation) -> None:

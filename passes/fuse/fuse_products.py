@@ -18,7 +18,7 @@ from hespas.passes.base import check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DOT, VIEW, DotGeneral, list_products
 from hespas.passes.fuse.fold_transposes import create_swapped_product
-from hespas.passes.fuse.op_builder import OpBuilder, fuse_ops
+from hespas.passes.fuse.op_builder import OpBuilder, copy_operand_ops, fuse_ops
 from hespas.passes.fuse.product_kernels import (
     CONVERSIONS,
     PRODUCT_TYPES,
@@ -61,7 +61,11 @@ class FuseProductsPass(BlockPass):
             if to_buffer_size(op.results[0].type).key not in PRODUCT_TYPES:
                 continue
             inner = [
-                new for number in (0, 1) for new in _copy_operand_ops(op, number, self.conversions)
+                new
+                for number in (0, 1)
+                for new in copy_operand_ops(
+                    op, number, collect_operand_ops(op, number, self.conversions)
+                )
             ]
             output = collect_output_ops(op, in_matrices=self.own)
             if self.own or inner or output:
@@ -127,22 +131,3 @@ def _is_computed(value: ir.Value) -> bool:
     while op is not None and op.name in _REARRANGED and len(op.operands):
         op = get_defining_op(op.operands[0])
     return op is not None and op.name not in _REARRANGED
-
-
-def _copy_operand_ops(product: ir.Operation, number: int, conversions: str) -> list[ir.Operation]:
-    """Copy the ops of an operand before a product, and drop those that nothing else reads."""
-    ops = collect_operand_ops(product, number, conversions)
-    copies: list[ir.Operation] = []
-    values: dict[ir.Value, ir.Value] = {}
-    for op in ops:
-        copy = op.clone(ir.InsertionPoint(product)).operation
-        for position, operand in enumerate(op.operands):
-            copy.operands[position] = values.get(operand, operand)
-        values[op.results[0]] = copy.results[0]
-        copies.append(copy)
-    if ops:
-        product.operands[number] = copies[-1].results[0]
-    for op in reversed(ops):
-        if not any(True for _ in op.results[0].uses):
-            op.erase()
-    return copies

@@ -61,13 +61,17 @@ class FusionBuilder:
         self._erase_unused_ops()
 
     def _has_several_ops(self, kernel: FusionKernel) -> bool:
-        """Return whether a kernel has several ops, including constants of more than one element."""
+        """Return whether a kernel has several ops, including constants of more than one element.
+
+        So has one with a value that is several operands, which a fusion reads once.
+        """
         if len(kernel.members) > 1:
             return True
         op = self.graph.ops[next(iter(kernel.members))]
+        values = self.graph.values
         operands = op.operands[1 if op.kind in IN_PLACE else 0 :]
-        values = [self.graph.values[operand] for operand in operands]
-        return any(value.is_constant and value.size.elements > 1 for value in values)
+        large = [operand for operand in operands if values[operand].size.elements > 1]
+        return len(set(large)) < len(large) or any(values[value].is_constant for value in large)
 
     def _order_units(self) -> list[int]:
         """Sort kernels and other ops topologically, and otherwise by their previous positions.

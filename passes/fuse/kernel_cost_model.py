@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from hespas.estimators.rules.base import read_integer_list
+from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.passes.fuse.fusion_graph import (
     DEFAULT_PROFILE,
     IN_PLACE,
@@ -40,10 +40,10 @@ ROW_THREADS = 256  # of a block that reduces rows, if they are short
 TILE_ELEMENTS = 1 << 14
 SIGNIFICANT_REDUCTION = 16  # elements per result from which XLA does not fuse reductions together
 
-# Ops that XLA's tile analysis or its compiler of Triton do not know (jaxlib 0.12).
-UNTILED = IN_PLACE | frozenset(
-    ("concatenate", "dynamic_slice", "gather", "pad", "reduce_window", "reverse")
-)
+# Ops that XLA's tile analysis or its compiler of Triton do not know (jaxlib 0.12). They know a
+# concatenation whose parts before the last are whole tiles.
+UNTILED = IN_PLACE | frozenset(("dynamic_slice", "gather", "pad", "reduce_window", "reverse"))
+PART_ELEMENTS = 64  # of a tile
 
 # The runs of neighbouring dimensions that are all reduced or all kept, as (is reduced, size).
 DimensionGroups = Sequence[tuple[bool, int]]
@@ -143,6 +143,7 @@ class FusionKernel:
         unary: Whether it is elementwise and reads one value.
         reduces: Whether it contains a reduction of many elements to one.
         is_tiled: Whether all of its ops have tiles in Triton, which computes the kernels of rows.
+        joins_rows: Whether it concatenates parts of rows, of which no tile has all.
         updated: The buffer that it writes in place; -1 if there is none, or if it computes it.
         elements: The number of elements that it loops over.
         reductions: The number of reductions in it.
@@ -168,6 +169,7 @@ class FusionKernel:
     unary: bool = False
     reduces: bool = False
     is_tiled: bool = True
+    joins_rows: bool = False
     updated: int = -1
     elements: int = 0
     reductions: int = 0
@@ -232,12 +234,20 @@ class KernelCostModel:
             >= SIGNIFICANT_REDUCTION * self.values[op.results[0]].size.elements
         )
         kernel.is_tiled = op.kind not in UNTILED
+        if op.kind == "concatenate":
+            self._set_joined_parts(kernel, op)
         self._set_tile_sizes(kernel, op)
         if op.kind == "transpose" and emitter == "loop" and self._reads_strided(op):
             read_s = sum(self.first_read_s[value] for value in reads)
             kernel.strided_s = self._time_strided_reads(kernel, read_s)
         self.update_time(kernel)
         return kernel
+
+    def _set_joined_parts(self, kernel: FusionKernel, op: FusionOp) -> None:
+        axis = read_integer(op.op, "dimension", 0)
+        shapes = [self.values[value].size.shape for value in op.operands]
+        kernel.is_tiled = all(shape[axis] % PART_ELEMENTS == 0 for shape in shapes[:-1])
+        kernel.joins_rows = all(size == 1 for size in shapes[0][axis + 1 :])
 
     def to_producer(self, kernel: FusionKernel) -> FusionKernel:
         """Return a kernel as another one would contain it.
@@ -374,11 +384,24 @@ class KernelCostModel:
     def _count_reads(self, producer: FusionKernel, consumer: FusionKernel) -> ReadAmounts:
         """Count how often a consumer would compute each element of a producer's result.
 
-        A kernel that keeps rows on the chip computes a result of a row once for all that read it.
+        A kernel that keeps rows on the chip computes a result of a row once for all that read it,
+        and whole rows for parts of them.
         """
         if producer.emitter == "row" and producer.hero == consumer.hero:
             return READ_ONCE
-        return consumer.reads[producer.outputs[0]]
+        elementwise, other = reads = consumer.reads[producer.outputs[0]]
+        if producer.emitter != "row" or not other:
+            return reads
+        return elementwise, max(other, self._count_rows_in_parts(producer.outputs[0], consumer))
+
+    def _count_rows_in_parts(self, value: int, kernel: FusionKernel) -> float:
+        """Count the share of the rows of a value of which slices in a kernel are parts."""
+        values, most = self.values, 0
+        for member in kernel.members:
+            op = self.graph.ops[member]
+            if op.kind == "slice" and op.uses[0].value == value:
+                most = max(most, math.prod(values[op.results[0]].size.shape[:-1]))
+        return most / math.prod(values[value].size.shape[:-1])
 
     def _limit_row_reads(self, value: int, reads: ReadAmounts, rows: FusionKernel) -> ReadAmounts:
         """Limit the reads of a value by a kernel that keeps as many rows on the chip as fit.
@@ -406,6 +429,10 @@ class KernelCostModel:
         """
         value, consumer_reads = producer.outputs[0], consumer.reads
         elementwise, other = amounts = self._count_reads(producer, consumer)
+        if consumer.repeated_s:
+            # XLA adds up the reads by all operands of an op that is no fusion yet.
+            elementwise *= self.graph.ops[consumer.index].operands.count(value)
+            amounts = elementwise, other
         estimate_read_s = self._estimate_read_s
         rows = producer if producer.rows else consumer
         read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
@@ -512,6 +539,7 @@ class KernelCostModel:
         consumer.unary = consumer.unary and producer.unary
         consumer.reduces = consumer.reduces or producer.reduces
         consumer.is_tiled = consumer.is_tiled and producer.is_tiled
+        consumer.joins_rows = consumer.joins_rows or producer.joins_rows
         consumer.reductions += producer.reductions
         consumer.shared_bytes += producer.shared_bytes
         self.update_time(consumer)

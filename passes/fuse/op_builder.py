@@ -218,6 +218,30 @@ class OpBuilder:
         return self.create_op("stablehlo.pad", [value, filling], [kind], attributes).results[0]
 
 
+def copy_operand_ops(
+    reader: ir.Operation, number: int, ops: Sequence[ir.Operation]
+) -> list[ir.Operation]:
+    """Copy the ops that make an operand before its reader, and drop those that nothing else reads.
+
+    Args:
+        ops: The ops, in order; the last makes the operand.
+    """
+    copies: list[ir.Operation] = []
+    values: dict[ir.Value, ir.Value] = {}
+    for op in ops:
+        copy = op.clone(ir.InsertionPoint(reader)).operation
+        for position, operand in enumerate(op.operands):
+            copy.operands[position] = values.get(operand, operand)
+        values[op.results[0]] = copy.results[0]
+        copies.append(copy)
+    if ops:
+        reader.operands[number] = copies[-1].results[0]
+    for op in reversed(ops):
+        if not any(True for _ in op.results[0].uses):
+            op.erase()
+    return copies
+
+
 def make_fusion_attributes(kind: str, kernel: str, context: ir.Context) -> dict[str, ir.Attribute]:
     """Make the attributes of a fusion of a kind that is a kernel of a class."""
     return {

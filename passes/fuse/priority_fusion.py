@@ -197,6 +197,8 @@ class PriorityFusion:
         has_rows = producer.emitter == "row" or consumer.emitter == "row"
         if has_rows and not (producer.is_tiled and consumer.is_tiled):
             return False
+        if producer.joins_rows and consumer.emitter == "row":
+            return False
         shares_rows = has_rows and consumer.hero == producer.hero
         if producer.reduces and consumer.reduces and not shares_rows:
             return False
@@ -240,9 +242,16 @@ class PriorityFusion:
         )
 
     def _keeps_rows(self, kernel: FusionKernel, rows: FusionKernel) -> bool:
-        """Return whether a kernel only writes whole rows at other places, and in another type."""
-        for member in kernel.members:
+        """Return whether a kernel only writes rows, or parts of them, at other places.
+
+        It may compute with their elements, repeat rows, and join them with others.
+        """
+        moved = {rows.outputs[0]}
+        for member in sorted(kernel.members):
             op = self.graph.ops[member]
+            if moved.isdisjoint(use.value for use in op.uses):
+                continue
+            moved.update(op.results)
             if op.kind == "transpose":
                 shape = self.graph.values[op.results[0]].size.shape
                 order = read_integer_list(op.op, "permutation", ())
@@ -250,7 +259,14 @@ class PriorityFusion:
                 last = wide[-1] if wide else -1
                 if last != max(wide, default=-1) or shape[order.index(last)] != rows.columns:
                     return False
-            elif op.kind != "elementwise":
+            elif op.kind == "slice":
+                if any(stride > 1 for stride in read_integer_list(op.op, "strides", ())):
+                    return False
+            elif op.kind == "broadcast_in_dim":
+                rank = len(self.graph.values[op.results[0]].size.shape)
+                if read_integer_list(op.op, "broadcast_dimensions", ())[-1] != rank - 1:
+                    return False
+            elif op.kind not in ("elementwise", "concatenate"):
                 return False
         return True
 

@@ -56,8 +56,11 @@ class DiamondFinder:
         So its layouts are where a transpose is returned, or is read by elementwise ops: then the
         reductions and the last op read different values. Diamonds stay before products, and before
         reshapes that merge dimensions, and so does a chain of which only the order of the rows
-        changes (jaxlib 0.12).
+        changes, unless parts of the rows are joined before the transpose, as the halves of rotary
+        embeddings are (jaxlib 0.12).
         """
+        if self._is_joined_and_transposed(self.graph.ops[max(group)].results[0]):
+            return True
         is_chain = sum(self.graph.ops[member].kind == "reduce" for member in group) > 1
         index: int | None = max(group)
         while index is not None:
@@ -72,6 +75,29 @@ class DiamondFinder:
             if op is None or op.kind != "elementwise":
                 return False
         return False
+
+    def _is_joined_and_transposed(self, value: int) -> bool:
+        """Return whether parts of a value are computed with, joined and transposed."""
+        graph = self.graph
+        reached, joined = {value}, set[int]()
+        pending = [value] if any(self._is_slice(user) for user in self.users.get(value, ())) else []
+        for source in pending:
+            for user in self.users.get(source, ()):
+                op = graph.ops[user]
+                if op.kind == "transpose" and source in joined:
+                    return True
+                if op.kind not in ("elementwise", "slice", "concatenate"):
+                    continue
+                for result in op.results:
+                    if op.kind == "concatenate" or source in joined:
+                        joined.add(result)
+                    if result not in reached:
+                        reached.add(result)
+                        pending.append(result)
+        return False
+
+    def _is_slice(self, index: int) -> bool:
+        return self.graph.ops[index].kind == "slice"
 
     def _is_row_reduction(self, op: FusionOp) -> bool:
         value = self.graph.values[op.operands[0]]

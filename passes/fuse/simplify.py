@@ -32,6 +32,7 @@ from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
     find_named_ops,
+    find_only_reader,
     get_element_type,
     get_static_shape,
     has_static_values,
@@ -44,6 +45,9 @@ CONSTANT = "stablehlo.constant"
 BROADCAST = "stablehlo.broadcast_in_dim"
 SCATTER = "stablehlo.scatter"
 WHILE = "stablehlo.while"
+CONVERT = "stablehlo.convert"
+MOVERS = frozenset(f"stablehlo.{name}" for name in ("concatenate", "reshape", "slice"))
+WHOLE_BITS = 8  # of the types whose conversions XLA moves
 
 COMMUTATIVE = frozenset(
     f"stablehlo.{name}" for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
@@ -277,12 +281,45 @@ def _can_represent_type(wide: ir.Type, narrow: ir.Type) -> bool:
 def _simplify_convert(op: ir.Operation) -> ir.Value | None:
     if op.operands[0].type == op.results[0].type:
         return op.operands[0]
-    inner = _find_operand_source(op, "stablehlo.convert")
-    if inner is None or not _can_represent_type(
+    inner = _find_operand_source(op, CONVERT)
+    if inner is None:
+        return _convert_before_moves(op)
+    if not _can_represent_type(
         get_element_type(op.operands[0]), get_element_type(inner.operands[0])
     ):
         return None
-    return _create_unary_op(op, "stablehlo.convert", inner.operands[0])
+    return _create_unary_op(op, CONVERT, inner.operands[0])
+
+
+def _convert_before_moves(op: ir.Operation) -> ir.Value | None:
+    """Convert to a narrower type what ops only move, and not their result (ConvertMover)."""
+    wide, narrow = (to_buffer_size(value.type).bits for value in (op.operands[0], op.results[0]))
+    if not WHOLE_BITS <= narrow < wide or not _is_only_moved(get_defining_op(op.operands[0])):
+        return None
+    return _convert_moved(OpBuilder(op), op.operands[0], op.results[0])
+
+
+def _convert_moved(builder: OpBuilder, value: ir.Value, like: ir.Value) -> ir.Value:
+    """Convert a value to the element type of another one before the ops that only move it."""
+    mover = get_defining_op(value)
+    if mover is None or not _is_only_moved(mover):
+        converted = builder.create_convert(value, like)
+        maker = get_defining_op(converted)
+        simpler = _simplify_convert(maker) if maker is not None and maker.name == CONVERT else None
+        return converted if simpler is None else simpler
+    operands = [_convert_moved(builder, operand, like) for operand in mover.operands]
+    kinds = [builder.make_tensor_type(get_static_shape(value), like)]
+    return builder.create_op(mover.name, operands, kinds, copy_attributes(mover)).results[0]
+
+
+def _is_only_moved(maker: ir.Operation | None) -> bool:
+    """Return whether an op only moves elements, for one reader."""
+    return (
+        maker is not None
+        and maker.name in MOVERS
+        and has_static_values(maker)
+        and find_only_reader(maker) is not None
+    )
 
 
 def _convert_constant(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
@@ -513,7 +550,7 @@ REWRITES: dict[str, Rewrite] = {
     ADD: _add_before_scatter,
     BROADCAST: _simplify_broadcast,
     "stablehlo.concatenate": _forward_single_operand,
-    "stablehlo.convert": _simplify_convert,
+    CONVERT: _simplify_convert,
     "stablehlo.dot": _generalise_dot,
     "stablehlo.dynamic_slice": _forward_operand,
     "stablehlo.dynamic_update_slice": _forward_whole_update,

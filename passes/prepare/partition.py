@@ -130,6 +130,7 @@ def partition_module(
     from hespas.passes.prepare.legalise import inline_resources
     from hespas.passes.prepare.manual_computation import inline_manual_computation
     from hespas.passes.prepare.single_partition import remove_shardings
+    from hespas.passes.prepare.top_k_forms import TOP_K_OPS, read_top_k_calls, write_top_k_calls
 
     if inline_manual_computation(census):
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)  # shapes must not be divided again
@@ -145,6 +146,7 @@ def partition_module(
     name_entry_main(module, census.entry)
     inline_resources(module)
     foreign = _count_foreign_attributes(module)
+    write_top_k_calls(module, census.select_ops_by_name(*TOP_K_OPS))
     store_carried_attributes(module)
     use_internal_placements(census)
     if partitioner is None:
@@ -153,6 +155,7 @@ def partition_module(
     else:
         new = partitioner(module, compilation)
     check_arguments_divided(module, census.entry, find_entry_function(new))
+    read_top_k_calls(new)
     replace_program(module, new, compilation)
     module.operation.walk(remove_sharding_copy)
     module.operation.walk(drop_layouts)

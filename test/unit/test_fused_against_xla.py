@@ -330,6 +330,26 @@ def decode_joined(query: Any, key: Any, value: Any, new_key: Any, new_value: Any
     return jnp.einsum("bnqk,bnkh->bnqh", weights, value), key, value
 
 
+def choose(x: Any, gate: Any) -> Any:
+    """The experts of each token, by numbers of single precision and of half."""
+    scores = softmax(x @ gate)
+    return jax.lax.top_k(scores.astype(F32), 2), jax.lax.top_k(scores, 4)
+
+
+def rotate_normalised(x: Any, cosine: Any, sine: Any) -> Any:
+    """Queries that are normalised and rotated, as of Qwen 3."""
+    first, second = jnp.split(normalise_rms(x, 1.0).astype(F32), 2, -1)
+    halves = (first * cosine - second * sine, second * cosine + first * sine)
+    return jnp.concatenate(halves, -1).astype(x.dtype)
+
+
+def attend_with_sinks(scores: Any, sinks: Any) -> Any:
+    """Weights of attention with a learned score for nothing, as of gpt-oss."""
+    shape = (*scores.shape[:-1], 1)
+    joined = jnp.concatenate([scores, jnp.broadcast_to(sinks[:, None, None], shape)], -1)
+    return softmax(joined)[..., :-1]
+
+
 def ragged_experts(x: Any, weights: Any) -> Any:
     sizes = jnp.full(weights.shape[0], x.shape[0] // weights.shape[0], jnp.int32)
     return jax.lax.ragged_dot(x, weights, sizes)
@@ -434,6 +454,21 @@ CASES: dict[str, Case] = {
     "scalar products": (
         lambda x, y: jnp.einsum("bk,bk->b", x, y), ((4096, 4096),) * 2, BF16, 0.01,
     ),
+    "rotated heads": (
+        rotate_normalised, ((4, 1024, 16, 128), (1024, 1, 64), (1024, 1, 64)), BF16, 0.01,
+    ),
+    "sinks": (attend_with_sinks, ((4, 16, 1024, 1024), (16,)), BF16, 0.01),
+    "latent keys": (
+        lambda x: jnp.concatenate([normalise_rms(x[..., :512], 1.0), x[..., 512:]], -1),
+        ((4096, 576),), BF16, 0.01,
+    ),
+    "squares": (lambda x: (x * x, jnp.tanh(x) ** 2), ((4096, 1024),), F32, 0.01),
+    "choice of experts": (choose, ((4096, 2048), (2048, 64)), BF16, 0.03),
+    "choice of tokens": (
+        lambda logits: (jax.lax.top_k(logits, 40), jax.lax.top_k(logits, 8)),
+        ((64, 32000),), F32, 0.01,
+    ),
+    "order": (jnp.argsort, ((8192, 64),), F32, 0.02),
     "experts": (experts, ((4096, 1024), (1024, 8), (8, 1024, 4096), (8, 4096, 1024)), BF16, 0.1),
     "unequal padding": (lambda x, k: convolve(x, k, 2, "SAME"), (IMAGE, KERNEL), BF16, 0.1),
     "unequal padding, gradient": (
@@ -534,7 +569,8 @@ OF_JAXLIB_012 = frozenset(
         "low-rank layer, step", "updates", "repeated keys", "repeated keys, gradient",
         "heads of 40 features", "one key head", "one key head, gradient", "one key head of a batch",
         "a query head for each key head, gradient", "columns in another order",
-        "rows of an operand in another order",
+        "rows of an operand in another order", "choice of experts", "rotated heads",
+        "sinks", "latent keys",
     )
 )  # fmt: skip
 
@@ -567,3 +603,32 @@ def test_fused_step_overlaps_as_the_compiled_one(mesh: str, tmp_path: Path) -> N
     )
     assert fused.step_time_s == pytest.approx(compiled.step_time_s, rel=0.05)
     assert compiled.summary.figures["overlap_s"] > 0 < fused.summary.figures["overlap_s"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(jax.__version_info__ < (0, 12), reason="XLA of jaxlib 0.12 is the oracle")
+def test_rows_that_are_divided_are_selected_from_as_by_xla() -> None:
+    """The logits of a vocabulary over the axis of tensor parallelism, and whole ones of tokens."""
+    sharding = jax.sharding
+    axes = (sharding.AxisType.Auto,) * 2
+    mesh = sharding.AbstractMesh((4, 2), ("data", "tensor"), axis_types=axes)
+
+    def shard(*dims: str | None) -> Any:
+        return sharding.NamedSharding(mesh, sharding.PartitionSpec(*dims))
+
+    def sample(x: Any, vocabulary: Any) -> Any:
+        logits = x @ vocabulary
+        return jax.lax.top_k(logits.astype(F32), 40), jax.lax.top_k(logits, 8)
+
+    jitted = jax.jit(sample, in_shardings=(shard("data", None), shard(None, "tensor")))
+    shapes = (jax.ShapeDtypeStruct(shape, BF16) for shape in ((512, 2048), (2048, 32000)))
+    lowered = jitted.trace(*shapes).lower(lowering_platforms=("cuda",))
+    fused, compiled = (
+        hespas.estimate(lowered, node="H100_80GB", system="HGX_H100_8", form=form)
+        for form in ("fuse", "xla")
+    )
+    assert fused.step_time_s == pytest.approx(compiled.step_time_s, rel=0.03)
+    names = ("comm_bytes", "comm_ops")
+    assert [fused.summary.figures[name] for name in names] == [
+        compiled.summary.figures[name] for name in names
+    ]

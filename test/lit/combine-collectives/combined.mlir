@@ -285,3 +285,30 @@ module @gathers_first attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replic
     return %3, %1 : tensor<16xf32>, tensor<64xf32>
   }
 }
+
+// -----
+
+/// All-gathers of several types are combined; all-reduces are of one buffer, and so of one type.
+
+// CHECK-LABEL: module @types
+module @types attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: "stablehlo.all_gather"(%arg0, %arg1)
+  // CHECK-SAME: (tensor<4xf32>, tensor<4xbf16>) -> (tensor<16xf32>, tensor<16xbf16>)
+  // CHECK: "stablehlo.all_reduce"(%arg0)
+  // CHECK: "stablehlo.all_reduce"(%arg1)
+  func.func @main(%x: tensor<4xf32>, %y: tensor<4xbf16>) -> (tensor<16xf32>, tensor<16xbf16>, tensor<4xf32>, tensor<4xbf16>) {
+    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<16xf32>
+    %1 = "stablehlo.all_gather"(%y) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<4xbf16>) -> tensor<16xbf16>
+    %2 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    %3 = "stablehlo.all_reduce"(%y) <{channel_handle = #stablehlo.channel_handle<handle = 4, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<bf16>, %q: tensor<bf16>):
+      %s = stablehlo.add %p, %q : tensor<bf16>
+      stablehlo.return %s : tensor<bf16>
+    }) : (tensor<4xbf16>) -> tensor<4xbf16>
+    return %0, %1, %2, %3 : tensor<16xf32>, tensor<16xbf16>, tensor<4xf32>, tensor<4xbf16>
+  }
+}

@@ -16,21 +16,6 @@ module @dimensions attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas 
 
 // -----
 
-/// of other types,
-
-// CHECK-LABEL: module @types
-module @types attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
-  // CHECK: "stablehlo.all_gather"({{[^,]*}}) <
-  // CHECK: "stablehlo.all_gather"({{[^,]*}}) <
-  func.func @main(%x: tensor<4xf32>, %y: tensor<4xbf16>) -> (tensor<16xf32>, tensor<16xbf16>) {
-    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<16xf32>
-    %1 = "stablehlo.all_gather"(%y) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<4xbf16>) -> tensor<16xbf16>
-    return %0, %1 : tensor<16xf32>, tensor<16xbf16>
-  }
-}
-
-// -----
-
 /// of other groups,
 
 // CHECK-LABEL: module @groups

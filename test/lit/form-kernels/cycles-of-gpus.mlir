@@ -12,14 +12,22 @@
 // A100: stablehlo.cosine
 // A100: %[[B:.*]] = "mhlo.fusion"(%arg1) {{.*}} kLoop
 // A100: stablehlo.power
-// A100: %[[C:.*]] = stablehlo.power %arg2, %arg2
+// A100: "mhlo.fusion"(%arg2)
+// A100: stablehlo.power
+// A100-NEXT: mhlo.return
 // V100: %[[A:.*]] = stablehlo.cosine %arg0
-// V100: %[[B:.*]] = stablehlo.power %arg1, %arg1
-// V100: %[[C:.*]] = stablehlo.power %arg2, %arg2
+// V100: "mhlo.fusion"(%arg1)
+// V100: stablehlo.power
+// V100-NEXT: mhlo.return
+// V100: "mhlo.fusion"(%arg2)
+// V100: stablehlo.power
+// V100-NEXT: mhlo.return
 // A40: %[[A:.*]] = stablehlo.cosine %arg0
 // A40: %[[B:.*]] = "mhlo.fusion"(%arg1) {{.*}} kLoop
 // A40: stablehlo.power
-// A40: %[[C:.*]] = stablehlo.power %arg2, %arg2
+// A40: "mhlo.fusion"(%arg2)
+// A40: stablehlo.power
+// A40-NEXT: mhlo.return
 func.func @main(%x: tensor<1024x1055xf32>, %y: tensor<1024x1055xi32>, %z: tensor<1024x1055xf32>) -> (tensor<1024x1024xf32>, tensor<1024x1024xi32>, tensor<1024x1024xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -19,7 +19,9 @@ module @expensive {
   // CHECK: "stablehlo.reduce_window"(%[[V4]]
   // CHECK: %[[V5:.*]] = stablehlo.tanh %arg5 :
   // CHECK: "stablehlo.reduce_window"(%[[V5]]
-  // CHECK: %[[V6:.*]] = stablehlo.power %arg6, %arg6 :
+  // CHECK: %[[V6:.*]] = "mhlo.fusion"(%arg6)
+  // CHECK: stablehlo.power
+  // CHECK-NEXT: mhlo.return
   // CHECK: "stablehlo.reduce_window"(%[[V6]]
   // CHECK: %[[V7:.*]] = stablehlo.logistic %arg7 :
   // CHECK: "stablehlo.reduce_window"(%[[V7]]
@@ -33,7 +35,9 @@ module @expensive {
   // CHECK: "stablehlo.reduce_window"(%[[V11]]
   // CHECK: %[[V12:.*]] = stablehlo.log_plus_one %arg12 :
   // CHECK: "stablehlo.reduce_window"(%[[V12]]
-  // CHECK: %[[V13:.*]] = stablehlo.atan2 %arg13, %arg13 :
+  // CHECK: %[[V13:.*]] = "mhlo.fusion"(%arg13)
+  // CHECK: stablehlo.atan2
+  // CHECK-NEXT: mhlo.return
   // CHECK: "stablehlo.reduce_window"(%[[V13]]
   // CHECK: %[[V14:.*]] = stablehlo.exponential %arg14 :
   // CHECK: "stablehlo.reduce_window"(%[[V14]]

@@ -225,7 +225,9 @@ module @repeated_operand {
 
 // CHECK-LABEL: module @windows
 module @windows {
-  // CHECK: %[[A:.*]] = stablehlo.power %arg0, %arg0
+  // CHECK: %[[A:.*]] = "mhlo.fusion"(%arg0)
+  // CHECK: stablehlo.power
+  // CHECK-NEXT: mhlo.return
   // CHECK: %[[B:.*]] = "stablehlo.reduce_window"(%[[A]], %{{.*}})
   // CHECK: return %[[B]]
   func.func @main(%x: tensor<1024x1055xf32>) -> tensor<1024x1024xf32> {

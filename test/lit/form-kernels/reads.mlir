@@ -23,7 +23,10 @@ module @viewed {
 // CHECK-LABEL: module @read
 module @read {
   // CHECK: %[[N:.*]] = stablehlo.negate %arg0
-  // CHECK: stablehlo.concatenate %[[N]], %[[N]]
+  // CHECK: "mhlo.fusion"(%[[N]])
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor
+  // CHECK-NEXT: stablehlo.concatenate %[[A]], %[[A]]
+  // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<1048576xf32>) -> (tensor<2097152xf32>, tensor<1048576xf32>) {
     %0 = stablehlo.negate %x : tensor<1048576xf32>
     %1 = stablehlo.concatenate %0, %0, dim = 0 : (tensor<1048576xf32>, tensor<1048576xf32>) -> tensor<2097152xf32>
@@ -55,7 +58,10 @@ module @product {
 // CHECK-LABEL: module @matrices
 module @matrices {
   // CHECK: %[[N:.*]] = stablehlo.negate %arg0
-  // CHECK: stablehlo.concatenate %[[N]], %[[N]]
+  // CHECK: "mhlo.fusion"(%[[N]])
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor
+  // CHECK-NEXT: stablehlo.concatenate %[[A]], %[[A]]
+  // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<1024x1024xf32>, %w: tensor<1024x64xf32>) -> (tensor<2048x1024xf32>, tensor<1024x64xf32>) {
     %0 = stablehlo.negate %x : tensor<1024x1024xf32>
     %1 = stablehlo.concatenate %0, %0, dim = 0 : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<2048x1024xf32>
@@ -208,7 +214,7 @@ module @product_kernel {
   // CHECK-DAG: %[[B:.*]] = stablehlo.negate %arg2
   // CHECK-DAG: "mhlo.fusion"(%[[N]], %arg1, %[[B]]) {{.*}} kCustom
   // CHECK-DAG: "mhlo.fusion"(%arg0) {{.*}} kInput
-  // CHECK-DAG: stablehlo.concatenate %[[B]], %[[B]]
+  // CHECK-DAG: "mhlo.fusion"(%[[B]]) <{fusion_kind = #mhlo<fusion_kind kInput>}>
   func.func @main(%x: tensor<8x4x128x256xbf16>, %w: tensor<8x4x256x64xf32>, %b: tensor<8x4x128x64xf32>) -> (tensor<16x4x128x256xbf16>, tensor<16x4x128x64xf32>, tensor<8x4x128x64xf32>) {
     %0 = stablehlo.negate %x : tensor<8x4x128x256xbf16>
     %1 = stablehlo.concatenate %0, %0, dim = 0 : (tensor<8x4x128x256xbf16>, tensor<8x4x128x256xbf16>) -> tensor<16x4x128x256xbf16>
@@ -232,7 +238,10 @@ module @product_kernel {
 // CHECK-LABEL: module @matrix_kernel
 module @matrix_kernel {
   // CHECK: %[[N:.*]] = stablehlo.negate %arg0
-  // CHECK: stablehlo.concatenate %[[N]], %[[N]]
+  // CHECK: "mhlo.fusion"(%[[N]])
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor
+  // CHECK-NEXT: stablehlo.concatenate %[[A]], %[[A]]
+  // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<8x128x256xbf16>, %w: tensor<8x256x64xbf16>) -> (tensor<16x128x256xbf16>, tensor<8x128x64xbf16>) {
     %0 = stablehlo.negate %x : tensor<8x128x256xbf16>
     %1 = stablehlo.concatenate %0, %0, dim = 0 : (tensor<8x128x256xbf16>, tensor<8x128x256xbf16>) -> tensor<16x128x256xbf16>

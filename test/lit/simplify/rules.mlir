@@ -98,3 +98,36 @@ module @equal {
     return %0, %1 : tensor<8xf32>, tensor<8xf32>
   }
 }
+
+// -----
+
+/// What is only moved is converted to a narrower type before, if nothing else reads it there; a wider type,
+/// or one of less than a byte, comes after.
+
+// CHECK-LABEL: module @moved
+module @moved {
+  // CHECK: func.func @main(%[[X:.*]]: tensor<4x8xf32>, %[[Y:.*]]: tensor<4x8xf16>)
+  // CHECK: %[[S:.*]] = stablehlo.slice %[[X]] [0:4, 0:4]
+  // CHECK: %[[C:.*]] = stablehlo.convert %[[S]] : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+  // CHECK: %[[V:.*]] = stablehlo.convert %[[X]] : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+  // CHECK: %[[P:.*]] = stablehlo.slice %[[V]] [0:4, 4:8]
+  // CHECK: %[[J:.*]] = stablehlo.concatenate %[[C]], %[[P]], dim = 1
+  // CHECK: %[[R:.*]] = stablehlo.reshape %[[J]] : (tensor<4x8xbf16>) -> tensor<32xbf16>
+  // CHECK: %[[W:.*]] = stablehlo.slice %[[Y]]
+  // CHECK: %[[D:.*]] = stablehlo.convert %[[W]] : (tensor<4x4xf16>) -> tensor<4x4xf32>
+  // CHECK: %[[T:.*]] = stablehlo.slice %[[X]] [0:4, 2:6]
+  // CHECK: %[[B:.*]] = stablehlo.convert %[[T]] : (tensor<4x4xf32>) -> tensor<4x4xi4>
+  // CHECK: return %[[R]], %[[S]], %[[D]], %[[B]]
+  func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf16>) -> (tensor<32xbf16>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xi4>) {
+    %0 = stablehlo.slice %x [0:4, 0:4] : (tensor<4x8xf32>) -> tensor<4x4xf32>
+    %1 = stablehlo.slice %x [0:4, 4:8] : (tensor<4x8xf32>) -> tensor<4x4xf32>
+    %2 = stablehlo.concatenate %0, %1, dim = 1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+    %3 = stablehlo.reshape %2 : (tensor<4x8xf32>) -> tensor<32xf32>
+    %4 = stablehlo.convert %3 : (tensor<32xf32>) -> tensor<32xbf16>
+    %5 = stablehlo.slice %y [0:4, 0:4] : (tensor<4x8xf16>) -> tensor<4x4xf16>
+    %6 = stablehlo.convert %5 : (tensor<4x4xf16>) -> tensor<4x4xf32>
+    %7 = stablehlo.slice %x [0:4, 2:6] : (tensor<4x8xf32>) -> tensor<4x4xf32>
+    %8 = stablehlo.convert %7 : (tensor<4x4xf32>) -> tensor<4x4xi4>
+    return %4, %0, %6, %8 : tensor<32xbf16>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xi4>
+  }
+}
