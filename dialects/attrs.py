@@ -522,6 +522,7 @@ BRANCH = "hespas.branch"
 BRANCH_FOUND = "hespas.branch_found"
 WAIT = "hespas.wait"
 RECOMPUTED = "hespas.recomputed"
+RECOMPUTED_KERNEL = "hespas.recomputed_kernel"
 ON_CHIP_PROGRAM = "hespas.on_chip_program"
 COMMUNICATORS = "hespas.communicators"
 FACTS = "hespas.facts"
@@ -558,6 +559,11 @@ PLAIN: dict[str, PlainAttr] = {
         "any op that is a kernel",
         "name of the instruction whose result XLA computes again with this one, to need less "
         "memory, a string",
+    ),
+    RECOMPUTED_KERNEL: PlainAttr(
+        "any op that is a kernel",
+        "digest of the kernel that `hespas.recomputed` beside it is of, a string; beside that of "
+        "another op it counts for nothing, and one without a digest was stated by somebody",
     ),
     ON_CHIP_PROGRAM: PlainAttr(
         "module",

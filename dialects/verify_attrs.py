@@ -29,6 +29,7 @@ from hespas.dialects.attrs import (
     ON_CHIP_PROGRAM,
     PLAIN,
     RECOMPUTED,
+    RECOMPUTED_KERNEL,
     TRIPS,
     TRIPS_FOUND,
     TRIPS_NOTE,
@@ -61,6 +62,7 @@ HOLDERS = {
     WAIT: BARRIERS,
 }
 """The names of the ops that a fact may be on."""
+_TEXTS = (TRIPS_NOTE, RECOMPUTED, RECOMPUTED_KERNEL)
 
 
 def verify_attributes(module: ir.Module) -> None:
@@ -195,9 +197,7 @@ class _AttributeVerifier:
             not isinstance(attr, ir.IntegerAttr) or str(attr.type) != "i64" or attr.value < 0
         ):
             raise HespasError(f"{name} must be an i64 of at least 0, not {attr}", op=op)
-        if name == TRIPS_NOTE and not isinstance(attr, ir.StringAttr):
-            raise HespasError(f"{name} must be a string, not {attr}", op=op)
-        if name == RECOMPUTED and not isinstance(attr, ir.StringAttr):
+        if name in _TEXTS and not isinstance(attr, ir.StringAttr):
             raise HespasError(f"{name} must be a string, not {attr}", op=op)
         if name == WAIT and not isinstance(attr, ir.UnitAttr) and str(attr) != "true":
             raise HespasError(f"{WAIT} must be true, not {attr}", op=op, remedy="remove it")
