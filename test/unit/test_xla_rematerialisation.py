@@ -70,6 +70,7 @@ def test_a_mark_counts_for_nothing_on_another_kernel():
     passes.run_pipeline(module, steps, PassRun(note=lambda _: None))
     run = PassRun(note=lambda _: None)
     before = find_rematerialisation(module, run)
+    assert before is not None
     assert {one.name: one.count for one in before.kernels} == {"a.1": 2, "b": 1}
     assert not run.warnings
     marked = []
@@ -92,6 +93,7 @@ def test_a_mark_counts_for_nothing_on_another_kernel():
     exponential.results[0].replace_all_uses_with(cosine.results[0])
     exponential.erase()
     after = find_rematerialisation(module, run)
+    assert after is not None
     assert {one.name: one.count for one in after.kernels} == {"a.1": 2}
     (warning,) = run.warnings
     assert "stablehlo.cosine" in warning and "do not count as computed again" in warning
