@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
+from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
@@ -30,11 +31,21 @@ class RemoveEmptyValuesPass(BlockPass):
 
     name: ClassVar[str] = "remove-empty-values"
 
+    def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        return any(map(_has_empty_value, view)) and super().rewrite(module, view, run)
+
     def rewrite_block(self, block: ir.Block) -> None:
         for op in [view.operation for view in block.operations]:
             kinds = (*op.results.types, *[value.type for value in op.operands])
             if any(map(_is_empty, kinds)) and op.name != CONSTANT:
                 _replace_results(op)
+
+
+def _has_empty_value(block: ir.Block) -> bool:
+    """Return whether a block has an argument or a result without elements; few programs have."""
+    return any(_is_empty(argument.type) for argument in block.arguments) or any(
+        _is_empty(kind) for view in block.operations for kind in view.operation.results.types
+    )
 
 
 @functools.lru_cache(maxsize=1 << 12)
