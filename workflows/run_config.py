@@ -119,18 +119,23 @@ class RunInputs(_StrictOptions):
 
     mlir: Annotated[str | None, Flag("FILE")] = Field(
         default=None,
+        min_length=1,
         description="the program: StableHLO or HLO as text, bytecode or protobuf; - for stdin",
     )
     node: Annotated[str | None, Flag("NAME")] = Field(
         default=None,
+        min_length=1,
         description="the type of device: a preset (hespas presets nodes lists them) or a JSON file",
     )
     system: Annotated[str | None, Flag("NAME")] = Field(
         default=None,
+        min_length=1,
         description="the network: a preset (hespas presets systems lists them) or a folder",
     )
     output: Annotated[str | None, Flag("DIR", is_output=True)] = Field(
-        default=None, description="folder for the traces; by default named after the program"
+        default=None,
+        min_length=1,
+        description="folder for the traces; by default named after the program",
     )
     dims: Annotated[str | None, Flag("NAME=SIZE,...")] = Field(
         default=None,
