@@ -529,6 +529,7 @@ BRANCH = "hespas.branch"
 BRANCH_FOUND = "hespas.branch_found"
 WAIT = "hespas.wait"
 RECOMPUTED = "hespas.recomputed"
+RECOMPUTED_KERNEL = "hespas.recomputed_kernel"
 ON_CHIP_PROGRAM = "hespas.on_chip_program"
 COMMUNICATORS = "hespas.communicators"
 FACTS = "hespas.facts"
@@ -574,6 +575,12 @@ PLAIN: dict[str, PlainAttr] = {
         "a string",
         "name of the instruction whose result XLA computes again with this kernel, to need less "
         "memory",
+    ),
+    RECOMPUTED_KERNEL: PlainAttr(
+        (),
+        "a string",
+        "digest of the kernel that `hespas.recomputed` beside it is of; beside that of another op "
+        "it counts for nothing, and a mark without a digest was stated by somebody",
     ),
     ON_CHIP_PROGRAM: PlainAttr(
         (MODULE,),

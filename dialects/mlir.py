@@ -16,18 +16,21 @@ from typing import Any, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from jaxlib.mlir import ir
-
-# Only the native parts of these four: the classes of their ops, whose modules take 0.03 s, are
-# imported by the bindings when they meet an op of the dialect.
-from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdyMpmd
-from jaxlib.mlir._mlir_libs import _sdy as sdy
-from jaxlib.mlir._mlir_libs._mlir import rewrite
-from jaxlib.mlir.dialects import func, stablehlo
-from jaxlib.mlir.passmanager import PassManager
-
 from hespas.support.errors import HespasError
 from hespas.support.records import record
+from hespas.support.supervised_process import run_native_code
+
+# The bindings run Python code while they are imported, and drop what a signal raises in it.
+with run_native_code("error: the import of the MLIR bindings"):
+    from jaxlib.mlir import ir
+
+    # Only the native parts of these four: the classes of their ops, whose modules take 0.03 s, are
+    # imported by the bindings when they meet an op of the dialect.
+    from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdyMpmd
+    from jaxlib.mlir._mlir_libs import _sdy as sdy
+    from jaxlib.mlir._mlir_libs._mlir import rewrite
+    from jaxlib.mlir.dialects import func, stablehlo
+    from jaxlib.mlir.passmanager import PassManager
 
 # That of jaxlib 0.12 imports the module of its dialect before it is complete itself; JAX, which
 # imports the module later, would miss its attributes.

@@ -22,6 +22,7 @@ from dataclasses import field
 from hespas.dialects.attrs import (
     BRANCH,
     RECOMPUTED,
+    RECOMPUTED_KERNEL,
     TRIPS,
     TRIPS_NOTE,
     CompilerEstimateAttr,
@@ -30,6 +31,7 @@ from hespas.dialects.attrs import (
     OnChipAttr,
 )
 from hespas.dialects.mlir import (
+    FRONTEND,
     find_attribute,
     ir,
     list_dictionary_entries,
@@ -110,7 +112,10 @@ def read_op_content(op: ir.Operation) -> OpContent:
 
 
 def digest_kernel(op: ir.Operation) -> str:
-    """Return a hash of the content of an op as a compiler sees it: without what hespas says of it.
+    """Return a hash of the content of an op as a compiler sees it.
+
+    What hespas says of the op does not count, nor what a framework passes through the compiler,
+    which passes of hespas use and remove.
 
     As in digests of costs, the values of constants count in loops only. Where a constant is in the
     body, and whether several ops read it, does not count: passes of MLIR move and merge them.
@@ -225,7 +230,8 @@ class _ContentWriter:
         attributes = sorted(
             n
             for n in op.attributes
-            if counts_for_cost(op, name, n) and (self.has_facts or n not in COST_INPUTS)
+            if counts_for_cost(op, name, n)
+            and (self.has_facts or (n not in COST_INPUTS and n != FRONTEND))
         )
         for attribute in attributes:
             self._parts.append(f" {attribute}=")
@@ -345,7 +351,7 @@ def build_op_key(op: ir.Operation, name: str) -> object:
 def _counts_for_key(attributes: ir.OpAttributeMap, name: str) -> bool:
     """Return whether ops that differ in an attribute of hespas are not equal."""
     if name != Cost.NAME:
-        return name in COST_INPUTS or name == RECOMPUTED
+        return name in COST_INPUTS or name in (RECOMPUTED, RECOMPUTED_KERNEL)
     cost = attributes[name]
     return not isinstance(cost, ir.DictAttr) or "digest" not in cost
 

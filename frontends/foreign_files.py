@@ -27,6 +27,10 @@ _TEXTS = (
     (rb"\{ lambda|let\s+\w+\s*=\s*\{ lambda", "a jaxpr", _LOWERED),
     (rb"digraph|<", "a picture of a program", _LOWERED),
 )  # fmt: skip
+_MODELS = {
+    ".onnx": "an ONNX model", ".pb": "a model of TensorFlow", ".tflite": "a TFLite model",
+}  # fmt: skip
+_EXPORTED = "export the program as StableHLO from the framework that it is written in"
 _DUMP = r"(^|/)module_\d+\.[^/]*$"
 _SKIPPED = rb"(?:\s|//[^\n]*(?:\n|$))*"
 
@@ -66,9 +70,17 @@ def describe_binary(data: bytes, name: str) -> HespasError:
     for magic, what, remedy in _BINARIES:
         if data.startswith(magic):
             return HespasError(f"this is {what}, not a module", where=name, remedy=remedy)
-    return HespasError(
+    return _describe_model(name) or HespasError(
         "unknown or damaged binary format", where=name, remedy=f"hespas reads {FORMATS}"
     )
+
+
+def _describe_model(name: str) -> HespasError | None:
+    """Describe a file whose name is that of a model of another framework; None if it is not."""
+    what = _MODELS.get(os.path.splitext(name)[1].lower())
+    if what is None:
+        return None
+    return HespasError(f"this is {what}, not a module", where=name, remedy=_EXPORTED)
 
 
 def describe_text(error: HespasError, name: str, text: bytes) -> HespasError:
@@ -94,6 +106,9 @@ def describe_text(error: HespasError, name: str, text: bytes) -> HespasError:
     for pattern, what, remedy in _TEXTS:
         if re.match(pattern, text[start : start + 200]):
             return HespasError(f"this is {what}, not a module", where=error.where, remedy=remedy)
+    model = _describe_model(name)
+    if model is not None:
+        return model
     remedy = f"hespas reads {FORMATS}"
     if re.search(_DUMP, os.path.abspath(name)):
         remedy += "; of XLA's dumps, ....before_optimizations.txt and ...after_optimizations.txt"

@@ -25,6 +25,6 @@ def from_jax(lowered: Any) -> ir.Module:
         if isinstance(module, ir.Module):
             return module
     raise HespasError(
-        f"cannot get a module from a {type(lowered).__name__}",
+        f"cannot get a module from an object of type {type(lowered).__name__}",
         remedy="pass jax.jit(f).lower(...) or an ir.Module of jaxlib.mlir",
     )

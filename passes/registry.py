@@ -29,9 +29,10 @@ FOLDERS = {
         "form-kernels", "fuse", "fuse-epilogues", "fuse-products", "hoist-transposes",
         "inline-all-calls", "join-reductions", "merge-products", "narrow-gathers",
         "order-convolutions", "overlap-collectives", "pad-convolutions",
-        "scatter-reductions", "simplify", "simplify-conversions", "sink-constants",
-        "sink-reductions", "sink-transposes", "split-products", "split-reductions", "split-scans",
-        "transpose-collectives", "transpose-operands", "widen-floats",
+        "remove-empty-values", "scatter-reductions", "simplify", "simplify-conversions",
+        "sink-constants", "sink-reductions", "sink-transposes", "split-products",
+        "split-reductions", "split-scans", "transpose-collectives", "transpose-operands",
+        "widen-floats",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

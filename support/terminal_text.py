@@ -28,7 +28,7 @@ def _escape_character(match: re.Match[str]) -> str:
 
 
 class EscapingStream:
-    """A text stream that escapes control characters.
+    """A text stream that escapes control characters, and those that its encoding lacks.
 
     Attributes:
         terminal: The stream itself, for output that controls the terminal on purpose.
@@ -38,7 +38,12 @@ class EscapingStream:
         self.terminal = stream
 
     def write(self, text: str) -> int:
-        self.terminal.write(escape_controls(text))
+        escaped = escape_controls(text)
+        try:
+            self.terminal.write(escaped)
+        except UnicodeEncodeError as error:
+            known = escaped.encode(error.encoding, "backslashreplace").decode(error.encoding)
+            self.terminal.write(known)
         return len(text)
 
     def __getattr__(self, name: str) -> object:

@@ -107,8 +107,13 @@ def estimate(
     with open_temporary_folder() as scratch:
         plan = run_flow.place_traces(plan, os.path.join(scratch, "traces"))
         run = run_flow.create_pass_run(plan, note)
+        run.spell_option = _spell_argument
         outcome = run_flow.execute_plan(plan, run, module=source.module)
     return ProgramEstimate(run_flow.summarise_run(plan, outcome), outcome.module)
+
+
+def _spell_argument(name: str, value: str) -> str:
+    return f'{name}="{value}"'
 
 
 def _select_device(target: str | None, node: str | None) -> str:

@@ -6,12 +6,14 @@ import math
 from dataclasses import dataclass
 
 from hespas.dialects.attr_codec import read_program_facts
-from hespas.dialects.attrs import RECOMPUTED, Cost
+from hespas.dialects.attrs import RECOMPUTED, RECOMPUTED_KERNEL, Cost
 from hespas.dialects.mlir import ir
+from hespas.estimators.op_content import digest_kernel
+from hespas.passes.base import PassRun
 from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.compile.rematerialisation import MEMORY_LIMIT
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
-from hespas.support.errors import find_framework_name
+from hespas.support.errors import find_framework_name, format_op_place, format_some_places
 from hespas.workflows.kernel_rows import iterate_executed_ops
 
 
@@ -59,15 +61,23 @@ class CompilerRematerialisation:
         return sum(kernel.count for kernel in self.kernels)
 
 
-def find_rematerialisation(module: ir.Module) -> CompilerRematerialisation | None:
-    """Find what XLA computes again in an annotated module; None if XLA has not compiled it."""
+def find_rematerialisation(module: ir.Module, run: PassRun) -> CompilerRematerialisation | None:
+    """Find what XLA computes again in an annotated module; None if XLA has not compiled it.
+
+    A mark on an op that is not the kernel that XLA has marked counts for nothing, with a warning.
+    """
     facts = read_program_facts(module)
     if not facts.keys() & {OPTIMISED_FOR, SCHEDULED_BY}:
         return None
     limit = facts.get(MEMORY_LIMIT)
     sums: dict[str, tuple[str, int, float, int]] = {}
+    stale: list[str] = []
     for op, sites in iterate_executed_ops(module):
         if RECOMPUTED not in op.attributes or Cost.NAME not in op.attributes:
+            continue
+        digest = op.attributes.get(RECOMPUTED_KERNEL)
+        if digest is not None and ir.StringAttr(digest).value != digest_kernel(op):
+            stale.append(format_op_place(op, run.input_name))
             continue
         cost, runs = Cost.from_dictionary_attr(op.attributes[Cost.NAME]), sites.total()
         name = ir.StringAttr(op.attributes[RECOMPUTED]).value
@@ -76,6 +86,11 @@ def find_rematerialisation(module: ir.Module) -> CompilerRematerialisation | Non
         )
         time_ns += runs * cost.time_ns
         sums[name] = framework_op, count + runs, time_ns, flops + runs * cost.flops
+    if stale:
+        run.warn(
+            f"{format_some_places(stale)} changed after XLA compiled the program, and do not count "
+            "as computed again"
+        )
     kernels = [
         RecomputedKernel(name, framework_op, count, time_ns * 1e-9, flops)
         for name, (framework_op, count, time_ns, flops) in sums.items()

@@ -100,7 +100,7 @@ class ProgramForm:
         """Return the fallback, with a warning that says why; raises ``error`` if there is none."""
         if self.fallback is None or isinstance(error, UsageError):
             raise error
-        return self.fallback.warn_of(error.message)
+        return self.fallback.warn_of(_explain_error(error))
 
     def warn_of(self, reason: str) -> ProgramForm:
         """Return the form with a warning that begins with the reason for it."""
@@ -262,8 +262,13 @@ def find_compiler_problem(node: NodeSpec, compiler: CompilerName) -> str:
     try:
         get_compiler_library(compiler)
     except HespasError as error:
-        return f"{error.message} ({error.remedy})"
+        return _explain_error(error)
     return ""
+
+
+def _explain_error(error: HespasError) -> str:
+    """Return the message of an error, with its remedy if it has one."""
+    return f"{error.message} ({error.remedy})" if error.remedy else error.message
 
 
 def run_fallible_steps(

@@ -106,6 +106,13 @@ def _format_cost_mapping(value: Any) -> Any:
     return value
 
 
+def _format_size_mapping(value: Any) -> Any:
+    """Format a mapping of dimensions to their sizes as the text of the flag; others as they are."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={size}" for name, size in value.items())
+    return value
+
+
 TIMEOUT_S = 3600.0  # of a cell
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True)
 
@@ -119,23 +126,30 @@ class RunInputs(_StrictOptions):
 
     mlir: Annotated[str | None, Flag("FILE")] = Field(
         default=None,
+        min_length=1,
         description="the program: StableHLO or HLO as text, bytecode or protobuf; - for stdin",
     )
     node: Annotated[str | None, Flag("NAME")] = Field(
         default=None,
+        min_length=1,
         description="the type of device: a preset (hespas presets nodes lists them) or a JSON file",
     )
     system: Annotated[str | None, Flag("NAME")] = Field(
         default=None,
+        min_length=1,
         description="the network: a preset (hespas presets systems lists them) or a folder",
     )
     output: Annotated[str | None, Flag("DIR", is_output=True)] = Field(
-        default=None, description="folder for the traces; by default named after the program"
-    )
-    dims: Annotated[str | None, Flag("NAME=SIZE,...")] = Field(
         default=None,
-        description="sizes of symbolic dimensions, such as b=8,s=1024 or arg0=8x1024x64; by "
-        "default the bound in the type, or 128",
+        min_length=1,
+        description="folder for the traces; by default named after the program",
+    )
+    dims: Annotated[str | None, Flag("NAME=SIZE,..."), BeforeValidator(_format_size_mapping)] = (
+        Field(
+            default=None,
+            description="sizes of symbolic dimensions, such as b=8,s=1024 or arg0=8x1024x64; by "
+            "default the bound in the type, or 128",
+        )
     )
     form: Literal["xla", "fuse", "as-is"] | None = Field(
         default=None,

@@ -464,7 +464,7 @@ def summarise_run(plan: RunPlan, outcome: RunOutcome) -> RunSummary:
         form=outcome.form.description,
         scheduler=str(facts.get(SCHEDULER, "")),
         xla_flags=str(facts.get(XLA_FLAGS, "")),
-        rematerialisation=find_rematerialisation(outcome.module),
+        rematerialisation=find_rematerialisation(outcome.module, outcome.run),
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
         stats=emitted.stats,

@@ -114,7 +114,7 @@ def collect_traits(
     else:
         _collect_from_op(op, op.name.partition(".")[2], kernel_traits)
         has_product = kernel_traits.products or kernel_traits.loop_products
-        if work.kind in ("gemm", "conv") and not has_product:
+        if work.kind in ("gemm", "conv") and work.flops and not has_product:
             kernel_traits.products.append(derive_matrix_product(op, work))
     _add_access_instructions(op, work, kernel_traits)
     return kernel_traits
@@ -185,6 +185,8 @@ def _collect_from_op(op: ir.Operation, name: str, kernel_traits: KernelTraits) -
         add_traits(op, kernel_traits)
     elif name in PRODUCT_OPS:
         product = derive_matrix_product(op, compute_op_work(op))
+        if not product.flops:
+            return  # an operand is empty: nothing is multiplied
         if kernel_traits.sector_bytes and _is_loop_product(op, name):
             kernel_traits.loop_products.append(product)
             kernel_traits.strided_loop |= _contracts_last_dimension(op)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 
-from hespas.dialects.attrs import RECOMPUTED
+from hespas.dialects.attrs import RECOMPUTED, RECOMPUTED_KERNEL
 from hespas.dialects.mlir import ir, read_frontend_items, write_frontend_items
+from hespas.estimators.op_content import digest_kernel
 from hespas.passes.compile.hlo_program import HloProgram, write_frontend_value
 
 CARRIER = "hespas_recomputed"
@@ -47,13 +48,14 @@ def find_origin(name: str) -> str:
 
 
 def restore_recomputed_marks(module: ir.Module) -> None:
-    """Move the marks from frontend attributes to ``hespas.recomputed``, in place."""
+    """Move the marks from frontend attributes to ``hespas.recomputed``, with digests, in place."""
 
     def restore_mark(op: ir.Operation) -> ir.WalkResult:
         items = read_frontend_items(op)
         if CARRIER in items:
             op.attributes[RECOMPUTED] = items.pop(CARRIER)
             write_frontend_items(op, items)
+            op.attributes[RECOMPUTED_KERNEL] = ir.StringAttr.get(digest_kernel(op), op.context)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(restore_mark)

@@ -28,6 +28,7 @@ from hespas.passes.fuse.narrow_gathers import NarrowGathersPass
 from hespas.passes.fuse.order_convolutions import OrderConvolutionsPass
 from hespas.passes.fuse.overlap_collectives import OverlapCollectivesPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
+from hespas.passes.fuse.remove_empty_values import RemoveEmptyValuesPass
 from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.simplify_conversions import SimplifyConversionsPass
@@ -102,6 +103,7 @@ class FusePass(PassList):
         )
         entries = [
             (True, InlineAllCallsPass(), "kernels are formed across functions"),
+            (True, RemoveEmptyValuesPass(), "the patterns below divide by the sizes of values"),
             (is_xla, ExpandScattersPass(), "what updates one place is simplified as such"),
             (True, SimplifyPass(), "the patterns below match simplified ops"),
             (is_xla, ExpandSelectionsPass(), "its search and its scatter are kernels"),

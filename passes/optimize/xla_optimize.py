@@ -115,9 +115,7 @@ class XlaOptimizePass(Pass):
         try:
             answer = compile_module(module, request)
         except CompileFailure as error:
-            raise self._to_compile_error(
-                module, target.name, str(error), uses_gpu_plugin=target.proto is not None
-            ) from None
+            raise _to_compile_error(module, target, compilation, str(error)) from None
         if compilation.spmd:
             check_arguments_divided(module, census.entry, find_entry_function(answer.module))
         facts = read_program_facts(module)
@@ -274,17 +272,6 @@ class XlaOptimizePass(Pass):
                 "none of hespas run), which keeps every collective serial too"
             )
 
-    def _to_compile_error(
-        self, module: ir.Module, target: str, why: str, *, uses_gpu_plugin: bool
-    ) -> HespasError:
-        from hespas.dialects.xla import describe_gpu_plugin_mismatch
-
-        return HespasError(
-            f"XLA could not optimise the module for {target}: {why}",
-            op=module.operation,
-            remedy=describe_gpu_plugin_mismatch() if uses_gpu_plugin else "",
-        )
-
     def _write_hlo_text(self, answer: CompiledModule) -> None:
         from pathlib import Path
 
@@ -294,3 +281,21 @@ class XlaOptimizePass(Pass):
 
         with open_output_folder(Path(self.keep_hlo), OutputSet(f"hlo {self.stage}")) as fresh:
             (fresh / f"{self.stage}.hlo").write_text(hlo_proto_to_text(answer.hlo), "utf-8")
+
+
+def _to_compile_error(
+    module: ir.Module, target: CompileTarget, compilation: CompilationSettings, why: str
+) -> HespasError:
+    from hespas.dialects.xla import describe_gpu_plugin_mismatch
+
+    remedy = describe_gpu_plugin_mismatch() if target.proto is not None else ""
+    if target.tpu is not None and compilation.partitions > 1 and not compilation.spmd:
+        remedy = (
+            "XLA:TPU divides a program by its shardings itself, and compiles none that was divided "
+            "before: give it the program before partitioning, with the shardings of its arguments"
+        )
+    return HespasError(
+        f"XLA could not optimise the module for {target.name}: {why.rstrip('.')}",
+        op=module.operation,
+        remedy=remedy,
+    )

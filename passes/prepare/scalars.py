@@ -373,7 +373,7 @@ def forwards_unchanged(loop: ir.Operation, number: int) -> bool:
 def read_splat_constant(op: ir.Operation) -> Number | None:
     """Read the number that all elements of a constant have, or None."""
     attr = _read_elements(op)
-    if attr is None or not (attr.is_splat or len(attr) == 1):
+    if attr is None or not len(attr) or not (attr.is_splat or len(attr) == 1):
         return None
     # The bindings cannot index elements of bf16 and of 8 bits.
     is_float = isinstance(attr, ir.DenseFPElementsAttr)

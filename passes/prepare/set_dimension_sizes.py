@@ -76,9 +76,9 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
 
 
 def _format_remedy(run: PassRun) -> str:
-    """Say how the user of a tool sets sizes: by a flag of the tool, or by hespas-opt."""
+    """Say how a user sets sizes: by a flag of a tool, an argument of Python, or by hespas-opt."""
     by_name, by_argument = (run.spell_option("dims", example) for example in EXAMPLES)
-    if by_name.startswith("--"):
+    if by_name != f"dims={EXAMPLES[0]}":
         return f"set them with {by_name}, or {by_argument}"
     return f'set them with hespas-opt --prepare=dims="{EXAMPLES[0]}", or dims="{EXAMPLES[1]}"'
 

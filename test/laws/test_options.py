@@ -99,7 +99,11 @@ def run_in_python(case: OptionCase, folder: Path) -> Values:
         estimate = hespas.estimate(case.place_program(folder), **case.options)
     except hespas.HespasError as error:
         return {"error": str(error)}
-    return flatten_figures(estimate.to_run_result().figures)
+    values = flatten_figures(estimate.to_run_result().figures)
+    # Remedies name the arguments of Python, in JSON with escaped quotes.
+    warnings = str(values.get("warnings", "[]"))
+    values["warnings"] = re.sub(r'(\w+)=\\"(\w+)\\"', r"--\1 \2", warnings)
+    return values
 
 
 def run_as_sweep(cases: list[OptionCase], folder: Path) -> list[Values]:

@@ -296,6 +296,15 @@ def test_python_files(refused: Check, text: str) -> None:
     refused(hespas.main, ["run", "--mlir", "model.py", "--node", "H100_80GB"], message)
 
 
+@pytest.mark.parametrize("data", [b"\x08\x0a:U", b"\x1c\x00\x00\x00TFL3"])
+def test_models_of_other_frameworks(refused: Check, data: bytes) -> None:
+    Path("model.onnx").write_bytes(data)
+    message = (
+        r"^model\.onnx: error: this is an ONNX model, not a module; export the program as Stab"
+    )
+    refused(hespas.main, ["run", "--mlir", "model.onnx", "--node", "H100_80GB"], message)
+
+
 def test_what_is_odd_and_works(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A byte-order mark, a name that is not UTF-8, no ops, symbolic sizes, binary strings."""
     odd = os.fsdecode(b"\xe9.mlir")

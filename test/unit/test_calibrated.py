@@ -330,6 +330,19 @@ def test_a_kernel_without_products_runs_on_the_vector_unit(parse, word, unit):
     assert [part.unit for part in compute_op_work(op).parts] == [unit]
 
 
+@pytest.mark.parametrize("node", ["A100_SXM_80GB", "TPUv5p"])
+def test_a_product_that_adds_up_nothing_writes_zeros(parse, node):
+    """One of empty operands has no operations, and therefore no type whose rate could count."""
+    zeros = first_op(
+        parse,
+        "%s: tensor<f32>",
+        "%0 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<4096x4096xf32>",
+    )
+    product = gemm(parse, 4096, 4096, 0, "f32")
+    assert cost(product, node).latency_ns == pytest.approx(cost(zeros, node).latency_ns, rel=0.1)
+    assert cost(gemm(parse, 0, 0, 64), node).flops == 0
+
+
 def test_doubling_a_large_product_doubles_its_time(parse):
     once = cost(gemm(parse, 8192, 8192, 8192)).latency_ns
     twice = cost(gemm(parse, 8192, 16384, 8192)).latency_ns

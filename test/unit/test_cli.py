@@ -127,6 +127,8 @@ def test_a_program_for_one_device(place, capsys):
          "runs on 4 devices, but system V100_32GB_8GPU has 8"),
         (["--mlir", "step.mlir", "--split", "lineal"], 2, '--split is "lineal"'),
         (["--mlir", "step.mlir", "--estimator", "rofline"], 2, "did you mean 'roofline'?"),
+        (["--mlir", "step.mlir", "--node", ""], 2, '--node is "": string should have at least 1'),
+        (["--mlir", ""], 2, '--mlir is "": string should have at least 1 character'),
         (["--mlir", "step.mlir", "--block-limit", "-1"], 2, "--block-limit is -1"),
         (["--mlir", "step.mlir", "--curves", "H300"], 2, "no measured collectives for the device"),
     ],

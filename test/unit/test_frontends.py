@@ -241,7 +241,7 @@ def test_from_jax() -> None:
     module = frontends.from_jax(lowered)
     assert "stablehlo.add" in str(module)
     assert frontends.from_jax(module) is module
-    with pytest.raises(HespasError, match="cannot get a module from a str"):
+    with pytest.raises(HespasError, match="cannot get a module from an object of type str"):
         frontends.from_jax("module {}")
 
 

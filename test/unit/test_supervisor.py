@@ -158,6 +158,18 @@ def test_signals_clean_up(number: signal.Signals, argv: str, body: str) -> None:
     assert os.listdir() == []
 
 
+def test_a_signal_ends_the_import_of_the_bindings_at_once() -> None:
+    """They run Python code meanwhile, and would drop the exception that a handler raises in it."""
+    done = run_tool("""class Finder:
+        def find_spec(self, name, *arguments):
+            if name == "jaxlib.mlir._mlir_libs._mlir":
+                print(signal.getsignal(signal.SIGINT).name, flush=True)
+    sys.meta_path.insert(0, Finder())
+    import hespas.dialects.mlir
+    print(signal.getsignal(signal.SIGINT).__name__)""")
+    assert done.stdout.splitlines()[-2:] == ["SIG_DFL", "_raise_interrupt"]
+
+
 def test_the_files_of_a_killed_child_are_removed() -> None:
     body = """for name in ('a', 'kept'):
         record_temporary(name); os.makedirs(name + '/b')

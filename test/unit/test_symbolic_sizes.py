@@ -42,8 +42,15 @@ def place(tmp_path, monkeypatch) -> None:
 def test_a_run_takes_sizes(dims, capsys) -> None:
     assert run_tool_main(hespas_tool.main, [*RUN, "--dims", dims]) == 0
     assert json.loads(capsys.readouterr().out)["flops"] == 1000 * FLOPS
-    estimate = hespas.estimate("step.mlir", node="H100_80GB", dims=dims)
-    assert estimate.summary.emitted.stats["totals"]["flops"] == 1000 * FLOPS
+    name, size = dims.split("=")
+    for sizes in (dims, {name: int(size) if size.isdecimal() else size}):
+        estimate = hespas.estimate("step.mlir", node="H100_80GB", dims=sizes)
+        assert estimate.summary.emitted.stats["totals"]["flops"] == 1000 * FLOPS
+
+
+def test_an_estimate_names_its_argument() -> None:
+    (warning, *_) = hespas.estimate("step.mlir", node="H100_80GB").warnings
+    assert 'set them with dims="b=8,s=1024", or dims="arg0=8x1024x64"' in warning
 
 
 def test_sizes_of_a_sweep_are_not_mixed(capsys) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import sys
@@ -15,7 +16,7 @@ from hespas.frontends import parse_module
 from hespas.support import text_tables
 from hespas.support.entry_points import load_import_path
 from hespas.support.errors import HespasError, UsageError
-from hespas.support.terminal_text import escape_cell, escape_controls
+from hespas.support.terminal_text import EscapingStream, escape_cell, escape_controls
 from hespas.support.text_tables import TextTable
 from hespas.tools import hespas as hespas_tool
 from hespas.tools.console_scripts import EXIT_ERROR, run_tool_main
@@ -43,6 +44,13 @@ def test_controls_are_escaped(text: str, shown: str) -> None:
     assert escape_controls(text) == shown
     assert str(HespasError(text)) == f"error: {shown.rstrip(chr(10))}"
     assert escape_cell("a\n\tb") == "a\\n\\tb"
+
+
+def test_what_an_encoding_lacks_is_escaped() -> None:
+    data = io.BytesIO()
+    stream = EscapingStream(io.TextIOWrapper(data, encoding="ascii", write_through=True))
+    assert stream.write("é \x1b\n") == 4
+    assert data.getvalue() == b"\\xe9 \\x1b\n"
 
 
 def test_tables_are_lines_of_columns() -> None:

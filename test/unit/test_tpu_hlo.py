@@ -512,6 +512,27 @@ def test_xla_compiles_for_every_tpu(name):
     assert "xla_peak_bytes" in str(module) and "hespas.compiler_estimate" in str(module)
 
 
+DIVIDED = """
+module attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+    %0 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>,
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    return %0 : tensor<64xf32>
+  }
+}"""
+
+
+@needs_libtpu
+def test_a_program_that_was_divided_before_is_refused_with_a_remedy():
+    module = ir.Module.parse(DIVIDED, make_context())
+    with pytest.raises(HespasError, match="not supported; XLA:TPU divides a program by its shard"):
+        passes.run_pipeline(module, "xla-optimize{target=TPUv5p}", PassRun(note=lambda _: None))
+
+
 CALLED_COLLECTIVE = """HloModule m, is_scheduled=true
 
 %add (a: f32[], b: f32[]) -> f32[] {

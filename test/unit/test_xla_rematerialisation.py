@@ -9,14 +9,17 @@ import pytest
 
 from hespas import passes
 from hespas.configs import compile_targets
+from hespas.dialects.attr_codec import write_program_facts
 from hespas.dialects.attrs import RECOMPUTED
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
 from hespas.dialects.xla import find_gpu_library
 from hespas.passes.base import PassRun
 from hespas.passes.compile.hlo_to_stablehlo import import_hlo
 from hespas.passes.compile.rematerialisation import find_origin
+from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.tools.console_scripts import run_tool_main
 from hespas.tools.hespas import main
+from hespas.workflows.compiler_rematerialisation import find_rematerialisation
 
 # As XLA writes what it has cloned: the second use of "a" reads a clone. Of "b" XLA has removed the
 # first instruction, whose uses all read the first clone. Views cost nothing.
@@ -57,6 +60,43 @@ def test_clones_after_the_first_are_computed_again():
     assert "hespas_recomputed" not in str(module)
     passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
     assert list_marks(module) == {"a.1": 2, "b": 1}
+
+
+def test_a_mark_counts_for_nothing_on_another_kernel():
+    """A conversion copies the marks of the op that it replaces; of a clone they are true."""
+    module = import_hlo(hlo_text_to_proto(CLONES), make_context())
+    write_program_facts(module, {OPTIMISED_FOR: "A100_SXM_40GB"})
+    steps = "split-linear,roofline-annotate{node=A100_SXM_40GB}"
+    passes.run_pipeline(module, steps, PassRun(note=lambda _: None))
+    run = PassRun(note=lambda _: None)
+    before = find_rematerialisation(module, run)
+    assert before is not None
+    assert {one.name: one.count for one in before.kernels} == {"a.1": 2, "b": 1}
+    assert not run.warnings
+    marked = []
+
+    def collect_marked_exponential(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "stablehlo.exponential" and RECOMPUTED in op.attributes:
+            marked.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect_marked_exponential)
+    (exponential,) = marked
+    attributes = dict(exponential.attributes.items())
+    with ir.InsertionPoint(exponential), exponential.location:
+        cosine = ir.Operation.create(
+            "stablehlo.cosine",
+            results=[one.type for one in exponential.results],
+            operands=list(exponential.operands),
+            attributes=attributes,
+        )
+    exponential.results[0].replace_all_uses_with(cosine.results[0])
+    exponential.erase()
+    after = find_rematerialisation(module, run)
+    assert after is not None
+    assert {one.name: one.count for one in after.kernels} == {"a.1": 2}
+    (warning,) = run.warnings
+    assert "stablehlo.cosine" in warning and "do not count as computed again" in warning
 
 
 @pytest.mark.parametrize(
