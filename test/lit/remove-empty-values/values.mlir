@@ -1,5 +1,5 @@
-// RUN: hespas-opt %s --remove-empty-values --trivial-dce --split-input-file | filecheck %s
-// RUN: hespas-opt %s --remove-empty-values --remove-empty-values --trivial-dce --split-input-file | filecheck %s
+// RUN: hespas-opt %s --remove-empty-values --trivial-dce --split-input-file --allow-unregistered-dialect | filecheck %s
+// RUN: hespas-opt %s --remove-empty-values --remove-empty-values --trivial-dce --split-input-file --allow-unregistered-dialect | filecheck %s
 
 /// A value without elements is a constant, whatever computes it.
 
@@ -92,5 +92,19 @@ module @stays {
     %1 = stablehlo.custom_call @acme(%0) : (tensor<0xcomplex<f32>>) -> tensor<2xf32>
     %2 = stablehlo.reduce(%y init: %s) applies stablehlo.add across dimensions = [0] : (tensor<2x4xf32>, tensor<f32>) -> tensor<4xf32>
     return %0, %1, %2 : tensor<0xcomplex<f32>>, tensor<2xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+/// Elements that are no numbers have no zero.
+
+// CHECK-LABEL: module @indices
+// CHECK: %[[INDICES:.*]] = "acme.count"
+// CHECK: return %[[INDICES]] : tensor<0xindex>
+module @indices {
+  func.func @main(%x: tensor<0xindex>) -> tensor<0xindex> {
+    %0 = "acme.count"(%x) : (tensor<0xindex>) -> tensor<0xindex>
+    return %0 : tensor<0xindex>
   }
 }
