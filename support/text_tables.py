@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import textwrap
@@ -102,15 +103,16 @@ def wrap_command(command: str, width: int) -> list[str]:
     return [f"{part} \\" for part in parts[:-1]] + parts[-1:]
 
 
+_LARGE, _SMALL = "kMGTPE", "fpnum"
+
+
 def format_scaled(value: float, unit: str) -> str:
-    """Return a number with an SI prefix and a unit, such as ``1.318 TB/s``."""
-    prefixes = ["", "k", "M", "G", "T", "P", "E"]
-    index = 0
-    while abs(value) >= 1000.0 and index < len(prefixes) - 1:
-        value /= 1000.0
-        index += 1
-    text = f"{value:.0f}" if index == 0 and value == int(value) else f"{value:.3f}"
-    return f"{text} {prefixes[index]}{unit}"
+    """Return a number with an SI prefix and a unit, such as ``1.318 TB/s`` or ``4.851 nJs``."""
+    if value == int(value) and abs(value) < 1000.0:
+        return f"{value:.0f} {unit}"
+    scale = min(max(math.floor(math.log10(abs(value)) / 3), -len(_SMALL)), len(_LARGE))
+    prefix = _LARGE[scale - 1] if scale > 0 else _SMALL[scale] if scale else ""
+    return f"{value / 1000.0**scale:.3f} {prefix}{unit}"
 
 
 def format_seconds(value: float) -> str:

@@ -237,11 +237,14 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
     regions = f"{reuse['regions']}, {reuse['distinct_regions']} distinct"
     count = totals["gaps"]
     gaps = f"{format_count(count, 'op')}: the time is too low" if count else "nothing"
-    compute += [("regions", f"{regions} ({totals['count']} ops run)"), ("not estimated", gaps)]
+    compute += [
+        ("regions", f"{regions} ({format_count(totals['count'], 'op')} run)"),
+        ("not estimated", gaps),
+    ]
     compute += [(tag, f"{format_count(number, 'op')}") for tag, number in totals["tags"].items()]
     end: list[TextRow] = []
     if show_files:
-        nodes = f"{summary.emitted.nodes_per_device} nodes a device"
+        nodes = f"{format_count(summary.emitted.nodes_per_device, 'node')} a device"
         content = nodes if summary.emitted.trace_bytes else f"no traces, which have {nodes}"
         name = "traces" if summary.emitted.trace_bytes else "folder"
         end.append((name, f"{summary.emitted.folder}, {content}"))
