@@ -429,7 +429,7 @@ CONFIGS: list[tuple[object, str, int]] = [
     ({"mlir": "m", "block_limit": 10**30}, "'block-limit' takes a whole number", 2),
     ({"mlir": 3}, "^c: error: 'mlir' is 3: .*string", 1),
     ({"mlir": "a\0b"}, "is not a file name", 1),
-    ({"mlir": "\ud800"}, "is not a file name", 1),
+    ({"mlir": "\ud800"}, "input should be a valid string", 1),
     ({"mlir": "m", "output": "a\0b", "node": "H100_80GB", "estimator": "roofline"},
      "is not a file name", 1),
     ({"node": "H100_80GB"}, "^c: error: no program is given; name it with --mlir FILE", 2),
