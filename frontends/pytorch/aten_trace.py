@@ -26,7 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import checkpoint
 
 from hespas.dialects.attrs import UNFUSED_ATTENTION
-from hespas.frontends.pytorch import aten_ops, attention
+from hespas.frontends.pytorch import aten_ops, attention, autocast
 from hespas.support.errors import HespasError, extract_first_line
 
 
@@ -55,6 +55,7 @@ def trace_aten_graph(
             _mark_recomputation(),
             _disable_fused_kernels(),
             attention.trace_attention_as_ops() as count_unfused,
+            autocast.apply_gpu_autocast(),
         ):
             first = make_fx(function, decomposition_table=aten_ops.get_mutation_decompositions())(
                 *inputs

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import tempfile
+import warnings
 
 os.environ.update(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES="8")
 
@@ -342,6 +343,27 @@ def checkpointed_training():
     return training_case(Checkpointed(), loss, torch.randn(4, 32))
 
 
+def find_autocast_types(device, dtype):
+    """The types of results in a region of autocast, as a trace for a GPU has them."""
+    kinds = {}
+
+    def compute(x, w):
+        with torch.autocast(device, dtype):
+            y = x @ w
+            kinds["product"], kinds["sum"] = y.dtype, y.sum(-1).dtype
+            kinds["mean"], kinds["softmax"] = y.mean(-1).dtype, functional.softmax(y, -1).dtype
+            kinds["norm"] = functional.layer_norm(y, y.shape[-1:]).dtype
+            q = x[None, None]
+            kinds["attention"] = functional.scaled_dot_product_attention(q, q, q).dtype
+            with torch.autocast(device, enabled=False):
+                kinds["disabled"] = (x @ w).dtype
+        kinds["outside"] = (x @ w).dtype
+        return y
+
+    to_exportable("case", compute, (torch.empty(16, 32), torch.empty(32, 16)))
+    return {name: str(kind).removeprefix("torch.") for name, kind in kinds.items()}
+
+
 def integer_product():
     a, b = (torch.randint(-9, 9, (32, 32), dtype=torch.int8) for _ in range(2))
     return difference(
@@ -538,6 +560,8 @@ def errors():
             y = torch.cdist(x, x + 1)
             return torch.autograd.grad(y.sum(), [x])[0]
 
+    with warnings.catch_warnings(action="ignore"):
+        early_region = torch.autocast("cuda", torch.bfloat16)
     model = MLP()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -572,6 +596,7 @@ def errors():
             (torch.ones(4, 32),),
         ),
         "optimiser": lambda: to_exportable("case", optimise, (torch.ones(4, 32),)),
+        "autocast": lambda: to_exportable("case", early_region(torch.relu), (x,)),
         "flex": lambda: lower_exportable(
             to_exportable("case", lambda q: flex_attention(q, q, q), (torch.ones(1, 2, 16, 8),))
         ),
@@ -631,7 +656,11 @@ def main():
     }  # fmt: skip
     names = sys.argv[1:] or [*cases]
     answer = {name: cases[name]() for name in names}
-    print(json.dumps({"differences": answer, "errors": errors()}))
+    types = {
+        f"{device} {kind}": find_autocast_types(device, getattr(torch, kind))
+        for device, kind in (("cpu", "bfloat16"), ("cuda", "bfloat16"), ("cuda", "float16"))
+    }
+    print(json.dumps({"differences": answer, "errors": errors(), "types": types}))
 
 
 if __name__ == "__main__":

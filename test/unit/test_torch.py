@@ -44,6 +44,16 @@ def test_computes_what_torch_computes(answers):
 
 
 @needs_torch
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_autocast_of_gpus_acts_on_a_trace(answers, kind):
+    """The types are those of PyTorch's reference of autocast on CUDA."""
+    types = answers["types"][f"cuda {kind}"]
+    full = dict.fromkeys(("sum", "softmax", "norm", "disabled", "outside"), "float32")
+    assert types == {**full, **dict.fromkeys(("product", "mean", "attention"), kind)}
+    assert answers["types"]["cpu bfloat16"]["norm"] == "bfloat16"
+
+
+@needs_torch
 @pytest.mark.parametrize(
     ("case", "message"),
     [
@@ -58,6 +68,7 @@ def test_computes_what_torch_computes(answers):
         ("captured meta", "uses tensors on several devices"),
         ("keywords", "1 arguments and the keywords scale, but 1 arguments were passed; pass the"),
         ("optimiser", "modifies a tensor that it captures, such as a weight"),
+        ("autocast", "a region of torch.autocast for cuda was made outside the function that is"),
         ("flex", "use scaled_dot_product_attention"),
         ("control flow", "depends on the values of tensors"),
     ],
