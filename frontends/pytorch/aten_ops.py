@@ -53,6 +53,7 @@ GRADIENTS = {
         *resampling.NEAREST,
     )
 }
+CONVOLUTIONS = (torch.ops.aten.convolution, torch.ops.aten.convolution_backward)
 # Ops that torchax lacks, or implements incorrectly.
 JAX_FUNCTIONS = {
     "_embedding_bag": embedding_bags.apply_embedding_bag,
@@ -165,6 +166,18 @@ def to_jax_dtype(kind: torch.dtype) -> Any:
     return jax.dtypes.canonicalize_dtype(_import_torchax("ops.mappings").t2j_dtype(kind))
 
 
+def _apply_precision(library: Any) -> contextlib.AbstractContextManager[Any]:
+    """Multiply numbers of f32 as PyTorch does on GPUs: as tf32 where its setting allows it.
+
+    That is so by default for convolutions only. XLA's default is tf32, and that of TPUs is kept.
+
+    Args:
+        library: ``torch.backends.cuda.matmul``, or ``torch.backends.cudnn.conv``.
+    """
+    is_narrow = library.fp32_precision in ("tf32", "bf16") or attention.get_platform() == "tpu"
+    return jax.default_matmul_precision("default" if is_narrow else "highest")
+
+
 class _RandomKeys:
     """A source of random keys for torchax that yields the same keys in every run."""
 
@@ -242,6 +255,16 @@ class JaxInterpreter(torch.fx.Interpreter):
             raise HespasError(f"there is no JAX function for the op {target.name()}", remedy=remedy)
         if not isinstance(target, OpOverload):
             return super().call_function(target, args, kwargs)
+        if not any(getattr(value, "dtype", None) == jax.numpy.float32 for value in args):
+            return self.call_op(target, args, kwargs)
+        is_convolution = target.overloadpacket in CONVOLUTIONS
+        with _apply_precision(
+            torch.backends.cudnn.conv if is_convolution else torch.backends.cuda.matmul
+        ):
+            return self.call_op(target, args, kwargs)
+
+    def call_op(self, target: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Compute an ATen op or one of an extension with JAX."""
         if target is torch.ops.aten.convolution_backward.default:
             return self.differentiate_convolution(*args)
         if target is torch.ops.aten.grid_sampler_2d_backward.default:

@@ -192,7 +192,7 @@ def apply_attention(
         mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
         mask = jnp.broadcast_to(mask, (*mask.shape[:2], q.shape[2], k.shape[2]))
         choices["mask" if mask.dtype == bool else "bias"] = mask
-    platform = _get_platform()
+    platform = get_platform()
     is_fused = platform != "cpu"
 
     def attend(*operands: jax.Array) -> jax.Array:
@@ -210,7 +210,7 @@ def apply_attention(
     return result, differentiate, is_fused
 
 
-def _get_platform() -> str:
+def get_platform() -> str:
     """Return the platform of the devices that the program is lowered for: gpu, tpu or cpu.
 
     An NVIDIA GPU is meant, because the devices of others are not known.

@@ -11,6 +11,7 @@ import inspect
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -364,6 +365,18 @@ def find_autocast_types(device, dtype):
     return {name: str(kind).removeprefix("torch.") for name, kind in kinds.items()}
 
 
+def find_precisions(setting):
+    """The precisions of a product of f32, one of bf16, and a convolution, for a GPU."""
+    torch.set_float32_matmul_precision(setting)
+    image, kernel = torch.ones(1, 2, 8, 8), torch.ones(2, 2, 3, 3)
+    x = torch.ones(8, 8)
+    compute = lambda x, y, i, k: (x @ x, y @ y, functional.conv2d(i, k))  # noqa: E731
+    program = to_exportable("case", compute, (x, x.bfloat16(), image, kernel))
+    text = lower_exportable(program, "cuda").as_text()
+    torch.set_float32_matmul_precision("highest")
+    return re.findall(r"(?:dot_general|convolution).*(DEFAULT|HIGHEST)", text)
+
+
 def integer_product():
     a, b = (torch.randint(-9, 9, (32, 32), dtype=torch.int8) for _ in range(2))
     return difference(
@@ -660,7 +673,17 @@ def main():
         f"{device} {kind}": find_autocast_types(device, getattr(torch, kind))
         for device, kind in (("cpu", "bfloat16"), ("cuda", "bfloat16"), ("cuda", "float16"))
     }
-    print(json.dumps({"differences": answer, "errors": errors(), "types": types}))
+    precisions = {setting: find_precisions(setting) for setting in ("highest", "high")}
+    print(
+        json.dumps(
+            {
+                "differences": answer,
+                "errors": errors(),
+                "types": types,
+                "precisions": precisions,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -44,6 +44,15 @@ def test_computes_what_torch_computes(answers):
 
 
 @needs_torch
+def test_products_of_f32_are_as_narrow_as_pytorch_allows(answers):
+    """By default PyTorch multiplies matrices of f32 in full, and convolves them as tf32."""
+    assert answers["precisions"] == {
+        "highest": ["HIGHEST", "DEFAULT", "DEFAULT"],
+        "high": ["DEFAULT", "DEFAULT", "DEFAULT"],
+    }
+
+
+@needs_torch
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 def test_autocast_of_gpus_acts_on_a_trace(answers, kind):
     """The types are those of PyTorch's reference of autocast on CUDA."""
