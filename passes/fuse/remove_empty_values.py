@@ -82,11 +82,9 @@ def _create_zeros(op: ir.Operation, number: int) -> ir.Value | None:
     return builder.create_constant(kind, 0)
 
 
-def _broadcast_initial_value(op: ir.Operation, number: int) -> ir.Value | None:
-    """Broadcast the scalar that a reduction of a result, or a padding, starts from."""
+def _broadcast_initial_value(op: ir.Operation, number: int) -> ir.Value:
+    """Broadcast the scalar that a reduction of no elements, or their padding, starts from."""
     scalar = op.operands[len(op.operands) // 2 + number]
-    if not _is_empty(op.operands[number].type):
-        return None
     kind, dims = op.results[number].type, make_i64_array([], op.context)
     name, attributes = "stablehlo.broadcast_in_dim", {"broadcast_dimensions": dims}
     return OpBuilder(op).create_op(name, [scalar], [kind], attributes).results[0]

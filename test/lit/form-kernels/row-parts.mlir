@@ -136,3 +136,37 @@ module @transposed {
     return %7 : tensor<64x8x128xf32>
   }
 }
+
+// -----
+
+/// It repeats no single elements, and adds up no rows.
+
+// CHECK-LABEL: module @elements
+module @elements {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.broadcast_in_dim %[[F]], dims = [0, 1, 2]
+  func.func @main(%x: tensor<8x64x128xf32>) -> tensor<8x64x128x4xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x128xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x128xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x128xf32>
+    %3 = stablehlo.broadcast_in_dim %2, dims = [0, 1, 2] : (tensor<8x64x128xf32>) -> tensor<8x64x128x4xf32>
+    return %3 : tensor<8x64x128x4xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @sum
+module @sum {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.reduce(%[[F]] {{.*}} dimensions = [0]
+  func.func @main(%x: tensor<2x64x128xf32>) -> tensor<64x128xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<2x64x128xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<2x64xf32>) -> tensor<2x64x128xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<2x64x128xf32>
+    %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<2x64x128xf32>, tensor<f32>) -> tensor<64x128xf32>
+    return %3 : tensor<64x128xf32>
+  }
+}
