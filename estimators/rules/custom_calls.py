@@ -308,9 +308,13 @@ CALL_FAMILIES = (
     ),
 )  # fmt: skip
 
-add_call_patterns([family.pattern for family in CALL_FAMILIES])
-add_call_patterns([op_kinds.HOST_CALL])
-add_call_patterns(map(re.escape, op_kinds.FREE_CALL_TARGETS | op_kinds.COLLECTIVE_CALL_TARGETS))
+add_call_patterns(
+    [
+        *(family.pattern for family in CALL_FAMILIES),
+        op_kinds.HOST_CALL,
+        *map(re.escape, op_kinds.FREE_CALL_TARGETS | op_kinds.COLLECTIVE_CALL_TARGETS),
+    ]
+)
 
 RULES = (
     CostRule(

@@ -178,6 +178,13 @@ def _apply_precision(library: Any) -> contextlib.AbstractContextManager[Any]:
     return jax.default_matmul_precision("default" if is_narrow else "highest")
 
 
+def _select_gradients(gradients: Sequence[Any], is_returned: Sequence[bool]) -> tuple[Any, ...]:
+    """Return the gradients that the output mask of a backward op asks for, and None for others."""
+    return tuple(
+        part if is_wanted else None for part, is_wanted in zip(gradients, is_returned, strict=True)
+    )
+
+
 class _RandomKeys:
     """A source of random keys for torchax that yields the same keys in every run."""
 
@@ -286,11 +293,7 @@ class JaxInterpreter(torch.fx.Interpreter):
                 return results
             gradient, *_, differentiate = args
             return differentiate(gradient)
-        op = (
-            self.table.get(target)
-            or self.table.get(target.overloadpacket)
-            or self.find_view_function(target)
-        )
+        op = self.find_function(target) or self.find_view_function(target)
         if op is None or not op.is_jax_function:
             raise HespasError(
                 f"torchax has no JAX function for {target}",
@@ -306,6 +309,10 @@ class JaxInterpreter(torch.fx.Interpreter):
                 remedy="write that part of the program with other ops",
             ) from error
 
+    def find_function(self, target: OpOverload) -> Any:
+        """Find torchax's function of an op or of its other overloads; None if there is none."""
+        return self.table.get(target) or self.table.get(target.overloadpacket)
+
     def find_view_function(self, target: OpOverload) -> Any:
         """Find the view op of a copying op such as ``aten.detach_copy``; JAX has no difference."""
         name = target._opname
@@ -320,11 +327,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         forward = self.table[torch.ops.aten.convolution].func
         _, pull = jax.vjp(lambda x, weight: forward(x, weight, None, *settings[:-1]), x, weight)
         channels = tuple(dim for dim in range(gradient.ndim) if dim != 1)
-        gradients = (*pull(gradient), gradient.sum(channels))
-        return tuple(
-            part if is_returned else None
-            for part, is_returned in zip(gradients, settings[-1], strict=True)
-        )
+        return _select_gradients((*pull(gradient), gradient.sum(channels)), settings[-1])
 
     def differentiate_op(self, name: str, gradient: Any, *args: Any) -> Any:
         """Compute the gradient of an op's first operand with JAX's rule for the forward op.
@@ -356,10 +359,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         """Compute the gradients of an image and of the points where it is sampled."""
         target = torch.ops.aten.grid_sampler_2d.default
         _, pull = jax.vjp(self.make_function(target, settings[:-1], x, grid), x, grid)
-        return tuple(
-            part if is_returned else None
-            for part, is_returned in zip(pull(gradient), settings[-1], strict=True)
-        )
+        return _select_gradients(pull(gradient), settings[-1])
 
     def make_function(
         self, target: OpOverload, settings: Sequence[Any], *operands: Any
@@ -371,10 +371,8 @@ class JaxInterpreter(torch.fx.Interpreter):
             settings: Its arguments after the operands.
             operands: Values that have the shapes and types of the operands.
         """
-        function = JAX_FUNCTIONS.get(target._opname)
-        known = self.table.get(target) or self.table.get(target.overloadpacket)
-        if function is None and known is not None:
-            function = known.func
+        known = self.find_function(target)
+        function = JAX_FUNCTIONS.get(target._opname, known and known.func)
         if function is not None:
             return lambda *values: function(*values, *settings)
         to_torch_dtype = _import_torchax("ops.mappings").j2t_dtype

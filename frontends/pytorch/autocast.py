@@ -92,24 +92,24 @@ def apply_gpu_autocast() -> Iterator[None]:
     ) -> None:
         dtype = torch.get_autocast_dtype(device_type) if dtype is None else dtype
         initialise(self, CPU, dtype, enabled, cache_enabled)
-        self.requested_device = device_type
+        self.device, self.is_of_trace = device_type, True
 
     def enter_region(self: Any) -> Any:
-        if not hasattr(self, "requested_device"):
-            if self.device != CPU and not self._enabled:
-                raise HespasError(
-                    f"a region of torch.autocast for {self.device} was made outside the function "
-                    "that is exported, and torch has disabled it, as this machine has no such "
-                    "device",
-                    remedy="make it in the function, or for the device cpu",
-                )
-            self.requested_device, self.device = self.device, CPU
-        casts.devices.append(self.requested_device)
-        return enter(self)
+        is_of_trace = getattr(self, "is_of_trace", False)
+        if self.device != CPU and not self._enabled and not is_of_trace:
+            raise HespasError(
+                f"a region of torch.autocast for {self.device} was made outside the function that "
+                "is exported, and torch has disabled it, as this machine has no such device",
+                remedy="make it in the function, or for the device cpu",
+            )
+        casts.devices.append(self.device)
+        with mock.patch.object(self, "device", CPU):
+            return enter(self)
 
     def leave_region(self: Any, *error: Any) -> Any:
         casts.devices.pop()
-        return leave(self, *error)
+        with mock.patch.object(self, "device", CPU):
+            return leave(self, *error)
 
     with (
         mock.patch.multiple(

@@ -22,7 +22,7 @@ from hespas.passes.fuse.op_builder import (
     find_only_reader,
     get_static_shape,
 )
-from hespas.passes.fuse.simplify_conversions import CONVERT
+from hespas.passes.fuse.simplify import CONVERT
 
 _MOVES = ("stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose")
 

@@ -33,10 +33,10 @@ from hespas.passes.fuse.dots import (
     list_merged_parts,
 )
 from hespas.passes.fuse.op_builder import get_element_type, get_static_shape
-from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
+from hespas.passes.fuse.simplify import BROADCAST, CONVERT, read_uniform_constant
 
 TRANSPOSE = "stablehlo.transpose"
-CONVERT, SLICE, CONCATENATE = "stablehlo.convert", "stablehlo.slice", "stablehlo.concatenate"
+SLICE, CONCATENATE = "stablehlo.slice", "stablehlo.concatenate"
 # The elementwise ops that Triton has, and those that XLA expands into a chain of them.
 APPLIED = frozenset(
     f"stablehlo.{name}"

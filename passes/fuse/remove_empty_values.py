@@ -19,8 +19,7 @@ from hespas.passes.fuse.op_builder import (
     has_static_shape,
     make_i64_array,
 )
-
-CONSTANT = "stablehlo.constant"
+from hespas.passes.fuse.simplify import CONSTANT
 
 
 class RemoveEmptyValuesPass(BlockPass):

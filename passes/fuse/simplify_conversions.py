@@ -12,8 +12,7 @@ from typing import ClassVar
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_element_type
-
-CONVERT = "stablehlo.convert"
+from hespas.passes.fuse.simplify import CONVERT
 
 
 class SimplifyConversionsPass(BlockPass):

@@ -21,8 +21,7 @@ from hespas.passes.fuse.op_builder import (
     get_element_type,
     get_static_shape,
 )
-from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
-from hespas.passes.fuse.simplify_conversions import CONVERT
+from hespas.passes.fuse.simplify import BROADCAST, CONVERT, read_uniform_constant
 
 DIVIDE = "stablehlo.divide"
 _ARITHMETIC = frozenset(f"stablehlo.{name}" for name in ("add", "multiply", "subtract"))
