@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING
 from typing import Any, TypeVar
 
 from hespas.dialects.attr_schema import AttrField, AttrRecord, list_attr_fields
-from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, COMMUNICATORS, FACTS, TRIPS, CommAttr
+from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, COMMUNICATORS, TRIPS, CommAttr
 from hespas.dialects.mlir import (
-    decode_string_attr,
     ir,
     list_dictionary_entries,
     to_f64_attr,
@@ -20,7 +18,6 @@ from hespas.dialects.mlir import (
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
-Fact = int | float | str
 _Record = TypeVar("_Record", bound=AttrRecord)
 
 
@@ -220,7 +217,7 @@ def _read_integer(op: ir.Operation, name: str) -> int | None:
     return attr.value
 
 
-def _iterate_module_dictionary(
+def iterate_module_dictionary(
     module: ir.Module, attribute: str
 ) -> Iterator[tuple[str, ir.Attribute | None]]:
     """Yield the entries of a dictionary attribute of the module, none if it is missing."""
@@ -240,7 +237,7 @@ def read_communicators(module: ir.Module) -> dict[int, tuple[int, ...]]:
         HespasError: The attribute has another form.
     """
     ranks_by_id = {}
-    for name, ranks in _iterate_module_dictionary(module, COMMUNICATORS):
+    for name, ranks in iterate_module_dictionary(module, COMMUNICATORS):
         if not name.isdecimal() or not isinstance(ranks, ir.DenseI64ArrayAttr):
             message = f"{COMMUNICATORS} must map ids to array<i64>, not {name} to {ranks}"
             raise HespasError(message, op=module.operation)
@@ -265,35 +262,3 @@ def write_communicators(module: ir.Module, groups: dict[int, tuple[int, ...]]) -
             str(i): ir.DenseI64ArrayAttr.get(list(ranks)) for i, ranks in groups.items()
         }
         module.operation.attributes[COMMUNICATORS] = ir.DictAttr.get(entries)
-
-
-def read_program_facts(module: ir.Module) -> dict[str, Fact]:
-    """Return the figures in ``hespas.facts``, or an empty dictionary.
-
-    Raises:
-        HespasError: The attribute has another form.
-    """
-    facts: dict[str, Fact] = {}
-    for name, value in _iterate_module_dictionary(module, FACTS):
-        if not isinstance(value, (ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
-            message = f"{FACTS}: {name} must be a number or a string, not {value}"
-            raise HespasError(message, op=module.operation)
-        if isinstance(value, ir.FloatAttr) and not math.isfinite(value.value):
-            raise HespasError(f"{FACTS}: {name} is {value.value}", op=module.operation)
-        facts[name] = decode_string_attr(value) if isinstance(value, ir.StringAttr) else value.value
-    return facts
-
-
-def write_program_facts(module: ir.Module, facts: Mapping[str, Fact]) -> None:
-    """Set ``hespas.facts``, in place of existing figures."""
-    context = module.context
-    entries = {name: _build_fact_attr(value, context) for name, value in facts.items()}
-    module.operation.attributes[FACTS] = ir.DictAttr.get(entries, context)
-
-
-def _build_fact_attr(value: Fact, context: ir.Context) -> ir.Attribute:
-    if isinstance(value, str):
-        return ir.StringAttr.get(value, context)
-    if isinstance(value, float) or value >= 2**63:  # the operations of a step on 2,048 devices
-        return to_f64_attr(value, context)
-    return to_i64_attr(value, context)

@@ -596,7 +596,9 @@ PLAIN: dict[str, PlainAttr] = {
         "a dictionary",
         "figures that the exporter knows, summed over all devices: parameters, "
         "tokens_per_step, images_per_step, flops_per_step (each an i64 or f64); and strings, such "
-        "as optimised_for, the target of xla-optimize, scheduler, which scheduler of XLA:GPU made "
+        "as step_program, the digest of the shapes of arguments and results and of the devices of "
+        "the program that these figures are of (beside another program they count for nothing), "
+        "optimised_for, the target of xla-optimize, scheduler, which scheduler of XLA:GPU made "
         "the order of the program (latency-hiding, or memory), xla_flags, the flags that XLA got "
         "and the framework or preset that they are from, compile_memory_limit_bytes, the "
         "memory of a device that XLA has scheduled for, an i64, and flops_per_step_source, how the "

@@ -17,7 +17,6 @@ from hespas.dialects.attr_codec import (
     build_unknown_communicator_error,
     read_branch_number,
     read_communicators,
-    read_program_facts,
 )
 from hespas.dialects.attr_schema import AttrRecord
 from hespas.dialects.attrs import (
@@ -37,6 +36,7 @@ from hespas.dialects.attrs import (
 )
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import MAYBE_COLLECTIVE, is_collective, name_in_both
+from hespas.dialects.program_facts import read_program_facts
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 

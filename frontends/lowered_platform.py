@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import contains_op
+from hespas.dialects.program_facts import read_program_facts, write_program_facts
 
 LOWERED_FOR = "lowered_for"  # the fact that names the platform
 PLATFORM_OPS = "platform_ops"  # the fact that lists the primitives that differ between platforms

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hespas.dialects.attr_codec import Fact, read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.axis_groups import read_mesh_shape
 from hespas.dialects.mlir import (
     collect_meshes,
@@ -39,6 +39,7 @@ from hespas.dialects.op_kinds import (
     PLACEMENT_CALL_TARGETS,
     RECOMPUTATION_SCOPE,
 )
+from hespas.dialects.program_facts import Fact
 from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.prepare.census import ModuleCensus, collect_census

@@ -21,6 +21,7 @@ from hespas.dialects.mlir import (
     report_diagnostic,
 )
 from hespas.dialects.mlir_diagnostics import find_error_position, list_attached_diagnostics
+from hespas.dialects.program_facts import keep_step_figures
 from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
 from hespas.passes.base import FACTS, Pass, PassRun, build_pass
@@ -553,10 +554,12 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: object) -> None:
     try:
         if step.prepares:
-            with run.keep_facts(FACTS):  # what is current needs no refresh for any pass
+            # What is current needs no refresh for any pass.
+            with run.keep_facts(FACTS), keep_step_figures(module):
                 refresh_facts(module, run)
         keeps = run.keep_facts(step.list_kept_facts(), _keeps_ops(step))
-        with keeps, report_raised_errors(
+        follows = keep_step_figures(module) if step.is_builtin else contextlib.nullcontext()
+        with keeps, follows, report_raised_errors(
             f"pass '{step.name}'", type(step), where=run.input_name,
             remedy=f"report it to the authors of '{step.name}'",
         ):  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import RECOMPUTED, RECOMPUTED_KERNEL, Cost
 from hespas.dialects.mlir import ir
+from hespas.dialects.program_facts import read_program_facts
 from hespas.estimators.op_content import digest_kernel
 from hespas.passes.base import PassRun
 from hespas.passes.compile.hlo_origin import SCHEDULED_BY

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hespas import configs, frontends
-from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.mlir import clone_module, ir, make_context
+from hespas.dialects.program_facts import keep_step_figures, read_program_facts, write_program_facts
 from hespas.frontends.export.exportable import Exportable
 from hespas.support.errors import UsageError
 from hespas.support.supervised_process import open_temporary_folder
@@ -135,7 +135,8 @@ def _take_lowered_module(program: Any, lowered: Any) -> ProgramSource:
     facts = add_model_flops(module, {**read_program_facts(module), **facts})
     if facts:
         write_program_facts(module, facts)
-    _partition_here(module)
+    with keep_step_figures(module):
+        _partition_here(module)
     default_name = f"<{type(program).__name__}>"
     name = getattr(program, "name" if isinstance(program, Exportable) else "__name__", default_name)
     return ProgramSource(name, module, is_lowered=True)

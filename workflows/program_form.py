@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import GROUPED_PRODUCTS, TargetAttr
 from hespas.dialects.mlir import clone_module, ir, replace_module_body
 from hespas.dialects.op_kinds import has_fusions
+from hespas.dialects.program_facts import read_program_facts
 from hespas.dialects.xla import CompilerName
 from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from hespas import configs, frontends
 from hespas.configs.node_overrides import load_target_node
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+from hespas.dialects.program_facts import read_current_facts, read_program_facts
 from hespas.dialects.xla import MEMORY_PLAN_PARTS
 from hespas.frontends.lowered_platform import infer_platform
 from hespas.passes import pipeline, registry
@@ -56,6 +56,7 @@ from hespas.workflows.run_warnings import (
     PairFinder,
     warn_of_doubtful_program,
     warn_of_foreign_system,
+    warn_of_stale_figures,
 )
 from hespas.workflows.step_facts import StepWork, list_figure_warnings
 
@@ -455,7 +456,8 @@ def summarise_run(plan: RunPlan, outcome: RunOutcome) -> RunSummary:
     split = SplitAttr.read_from_op(outcome.module.operation)
     assert split is not None
     node = load_target_node(outcome.target)
-    facts = read_program_facts(outcome.module)
+    facts = read_current_facts(outcome.module)
+    warn_of_stale_figures(outcome.module, outcome.run, plan.step_figures)
     summary = RunSummary(
         program=frontends.to_display_name(plan.mlir),
         target=outcome.target,

@@ -10,10 +10,10 @@ from typing import Any
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.attr_codec import Fact, read_program_facts
-from hespas.dialects.attrs import GROUPED_PRODUCTS, UNFUSED_ATTENTION, TargetAttr
+from hespas.dialects.attrs import FACTS, GROUPED_PRODUCTS, UNFUSED_ATTENTION, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
+from hespas.dialects.program_facts import Fact, list_stale_figures, read_program_facts
 from hespas.estimators import registry as estimators
 from hespas.frontends.function_lowering import select_lowering_platform
 from hespas.frontends.lowered_platform import LOWERED_FOR, PLATFORM_OPS
@@ -25,6 +25,7 @@ from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
 from hespas.workflows.fusible_ops import FREE, KERNELS, has_fusible_pair
+from hespas.workflows.step_facts import STEP_OPTIONS
 
 _PLATFORM_COMPILERS = {
     "cpu": hlo_origin.CPU,
@@ -90,6 +91,20 @@ def warn_of_doubtful_program(
         _warn_of_foreign_platform(facts, node, run)
     if estimator == "calibrated" and node is not None:
         _warn_of_foreign_constants(node, run)
+
+
+def warn_of_stale_figures(module: ir.Module, run: PassRun, stated: Mapping[str, Any]) -> None:
+    """Warn of figures of a step that are of another program; ``stated`` ones replace them."""
+    stale = [
+        name
+        for name in list_stale_figures(module)
+        if stated.get(STEP_OPTIONS.get(name, name)) is None
+    ]
+    if stale:
+        run.warn(
+            f"{FACTS}: {', '.join(stale)} count for nothing, because another tool has changed the "
+            "shapes of arguments or results, or the devices, of the program that they are of"
+        )
 
 
 def _warn_of_foreign_compiler(facts: Mapping[str, Fact], node: NodeSpec, run: PassRun) -> None:

@@ -36,6 +36,10 @@ LIMITS = "power limit while it computes, idle power else"
 AT_MOST = "at most: power limit throughout"
 
 
+# The facts of a program that options replace, by the names of these options.
+STEP_OPTIONS = {"flops_per_step": "model_flops", "images_per_step": "samples_per_step"}
+
+
 @dataclass(frozen=True)
 class StepWork:
     """The work of a step, summed over all devices, and the price of a device; None if unknown.
@@ -66,7 +70,8 @@ class StepWork:
             "price_per_hour": node.price_per_hour if node else None,
         }
         requested = {name: overrides.get(name) for name in known}
-        source = None if requested["model_flops"] else facts.get("flops_per_step_source")
+        is_stated = "flops_per_step" in facts and requested["model_flops"] is None
+        source = facts.get("flops_per_step_source") if is_stated else None
         return cls(
             **{n: known[n] if value is None else value for n, value in requested.items()},
             model_flops_source=source,

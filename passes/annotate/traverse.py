@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hespas.configs.node_overrides import load_target_node
-from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
+from hespas.dialects.program_facts import read_program_facts
 from hespas.estimators.base import FREE_COST, CostItem, Estimator, estimate_item
 from hespas.estimators.op_content import OpContent
 from hespas.estimators.registry import JOB_DEVICES

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.hlo_groups import expand_mesh_axis_groups
 from hespas.dialects.mlir import hlo_proto_to_stablehlo, ir, make_context, to_mlir_bytecode
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+from hespas.dialects.program_facts import read_program_facts, write_program_facts
 from hespas.passes.compile import hlo_origin
 from hespas.passes.compile.async_pairs import (
     replace_async_collectives,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import PassManager, ir, register_passes
 from hespas.dialects.op_kinds import ASYNC_STARTS, FUSION, SHARDING_ATTRS
+from hespas.dialects.program_facts import read_program_facts
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
 from hespas.passes.compile.carried_attributes import store_carried_attributes

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hespas.configs import list_preset_names
 from hespas.configs.framework_flags import CUBLAS_ONLY, FRAMEWORK_FLAGS, find_framework_flags
-from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
+from hespas.dialects.program_facts import read_program_facts, write_program_facts
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.compile.compiler_estimates import (

@@ -8,8 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from hespas import passes
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attr_codec import read_program_facts, write_program_facts
+from hespas.dialects.program_facts import (
+    read_current_facts,
+    read_program_facts,
+    write_program_facts,
+)
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.workflows import api, step_facts
@@ -180,6 +185,49 @@ def run(tmp_path, capsys, monkeypatch):
         return code, captured.out, captured.err
 
     return go
+
+
+DIVIDED = """
+module attributes {mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%x: tensor<32x32xbf16> {mhlo.sharding = "{devices=[4,1]<=[4]}"})
+      -> tensor<32x32xbf16> {
+    %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+      : (tensor<32x32xbf16>, tensor<32x32xbf16>) -> tensor<32x32xbf16>
+    return %0 : tensor<32x32xbf16>
+  }
+}
+"""
+
+
+SYSTEM = "torus:{},links=2,link_gb_s=50,latency_ns=500,local_mem_gb_s=3350"
+EDITS = {
+    4: {"32x": "64x"},
+    8: {"num_partitions = 4": "num_partitions = 8", "[4,1]<=[4]": "[8,1]<=[8]"},
+}
+
+
+@pytest.mark.parametrize("devices", EDITS)
+def test_figures_of_a_step_are_those_of_their_program(parse, tmp_path, capsys, devices):
+    module = parse(DIVIDED)
+    write_program_facts(module, {"tokens_per_step": 32, "flops_per_step": 65536, "author": "us"})
+    known = read_program_facts(module)
+    path = tmp_path / "edited.mlir"
+    text = str(module)
+    for before, after in EDITS[devices].items():
+        text = text.replace(before, after)
+    path.write_text(text)
+    passes.run_pipeline(module, "prepare")
+    assert read_current_facts(module).keys() == known.keys()  # of the divided program now
+    assert read_current_facts(module) != known
+    command = ["run", "--mlir", str(path), "--node", "A100_SXM_40GB"]
+    command += ["--system", SYSTEM.format(devices)]
+    command += ["--output", str(tmp_path / "out"), "--json"]
+    assert hespas.main(command) == 0
+    out, err = capsys.readouterr()
+    assert "flops_per_step, tokens_per_step count for nothing" in err
+    assert json.loads(out)["derived"]["tokens_per_s"] is None
+    assert hespas.main([*command, "--tokens-per-step=64", "--model-flops=5e5"]) == 0
+    assert "count for nothing" not in capsys.readouterr().err
 
 
 QUANTISED_LAYER = """

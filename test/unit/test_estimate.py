@@ -13,7 +13,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import hespas
 from hespas import frontends
-from hespas.dialects.attr_codec import read_program_facts
+from hespas.dialects.program_facts import read_program_facts
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import Exportable
 from hespas.frontends.function_lowering import select_lowering_platform

@@ -12,7 +12,7 @@ from support.versions import JAXLIB
 import hespas as hespas_api
 from hespas import configs
 from hespas.dialects import xla
-from hespas.dialects.attr_codec import write_program_facts
+from hespas.dialects.program_facts import write_program_facts
 from hespas.dialects.xla import find_gpu_library
 from hespas.passes.fuse.fuse import FusePass
 from hespas.passes.optimize.xla_optimize import XlaOptimizePass

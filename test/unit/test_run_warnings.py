@@ -10,7 +10,11 @@ import pytest
 
 import hespas as hespas_api
 from hespas import configs
-from hespas.dialects.attr_codec import read_program_facts, write_program_facts
+from hespas.dialects.program_facts import (
+    list_stale_figures,
+    read_program_facts,
+    write_program_facts,
+)
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.run_warnings import find_system_vendor
@@ -165,8 +169,11 @@ def test_optimisation_records_its_target_beside_the_facts_of_the_exporter(place,
     Path("step.mlir").write_text(str(module))
     argv = ["optimize", "step.mlir", "--target", "cpu", "-o", "optimised.mlir"]
     assert run_tool_main(hespas.main, argv) == 0
-    facts = read_program_facts(hespas_api.read("optimised.mlir"))
+    optimised = hespas_api.read("optimised.mlir")
+    facts = read_program_facts(optimised)
+    assert facts.pop("step_program")
     assert facts == {"parameters": 7, "optimised_for": "cpu"}
+    assert not list_stale_figures(optimised)
 
 
 def test_a_node_whose_constants_are_all_anothers(place, capsys):

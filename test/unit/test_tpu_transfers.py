@@ -7,9 +7,10 @@ from support.hlo import read_hlo_program, rewrite_tpu_text
 
 from hespas import configs, passes
 from hespas.chakra.trace_steps import HostCopyContent
-from hespas.dialects.attr_codec import read_communicators, write_program_facts
+from hespas.dialects.attr_codec import read_communicators
 from hespas.dialects.attrs import HOST_LINK, SLICES, CommAttr, MemoryAttr
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
+from hespas.dialects.program_facts import write_program_facts
 from hespas.passes.base import PassRun
 from hespas.passes.compile.compiler_estimates import name_memory_facts
 from hespas.passes.compile.hlo_to_stablehlo import convert_tpu_hlo

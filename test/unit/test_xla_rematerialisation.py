@@ -9,9 +9,9 @@ import pytest
 
 from hespas import passes
 from hespas.configs import compile_targets
-from hespas.dialects.attr_codec import write_program_facts
 from hespas.dialects.attrs import RECOMPUTED
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
+from hespas.dialects.program_facts import write_program_facts
 from hespas.dialects.xla import find_gpu_library
 from hespas.passes.base import PassRun
 from hespas.passes.compile.hlo_to_stablehlo import import_hlo

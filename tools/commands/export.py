@@ -224,8 +224,8 @@ def _advance_to_stage(
     exported: ExportedModule, options: argparse.Namespace, target: str, warnings: list[str]
 ) -> tuple[bytes, list[str]]:
     """Advance the module to the requested stage; returns its encoded form and all warnings."""
-    from hespas.dialects.attr_codec import read_program_facts, write_program_facts
     from hespas.dialects.mlir import ir, make_context
+    from hespas.dialects.program_facts import read_program_facts, write_program_facts
     from hespas.frontends.export import stages
     from hespas.passes.base import PassRun, print_note
     from hespas.workflows.module_output import encode_module

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hespas.chakra.trace_steps import ProgramTrace
-from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import find_entry_function
+from hespas.dialects.program_facts import read_current_facts
 from hespas.estimators.registry import JOB_DEVICES, convert_settings, load_estimator_class
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.emit.emit_chakra import EmittedTraces
@@ -43,6 +43,7 @@ from hespas.workflows.pipelines.schedules import (
 )
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import build_run_plan
+from hespas.workflows.run_warnings import warn_of_stale_figures
 
 StagePart = TaskKind | Literal["update"]
 UPDATE: StagePart = "update"
@@ -172,6 +173,7 @@ def estimate_stage_program(path: str, config: RunConfig) -> StageProgramEstimate
     outcome = run_flow.execute_plan(run_flow.place_traces(build_run_plan(config)))
     emitted, memory = outcome.run.get_artefact(EmittedTraces), outcome.run.get_artefact(MemoryAttr)
     totals = emitted.stats["totals"]
+    warn_of_stale_figures(outcome.module, outcome.run, {})
     arguments, results, replaced = _read_signature(outcome.module)
     return StageProgramEstimate(
         trace=emitted.trace,
@@ -182,7 +184,7 @@ def estimate_stage_program(path: str, config: RunConfig) -> StageProgramEstimate
         new_results=frozenset(range(len(results))) - replaced,
         peak_bytes=memory.peak_bytes,
         warnings=tuple(outcome.run.warnings),
-        facts=read_program_facts(outcome.module),
+        facts=read_current_facts(outcome.module),
         dtype_flops={name: row["executed_flops"] for name, row in emitted.stats["dtypes"].items()},
         energy_nj=totals["energy_nj"],
     )

@@ -43,8 +43,8 @@ def prepare_jax() -> None:
 def export_module(request: dict[str, Any], scratch: Path) -> Any:
     """Export a program, a request for ``frontends.export.export_worker``, to a module."""
     prepare_jax()
-    from hespas.dialects.attr_codec import write_program_facts
     from hespas.dialects.mlir import ir, make_context
+    from hespas.dialects.program_facts import write_program_facts
     from hespas.frontends.export.export_worker import export_program
 
     path = scratch / f"{os.getpid()}.module"
@@ -57,8 +57,8 @@ def export_module(request: dict[str, Any], scratch: Path) -> Any:
 
 def _optimise_module(payload: dict[str, Any]) -> Any:
     from hespas import frontends
-    from hespas.dialects.attr_codec import read_program_facts, write_program_facts
     from hespas.dialects.mlir import make_context
+    from hespas.dialects.program_facts import read_program_facts, write_program_facts
     from hespas.frontends.export import stages
     from hespas.passes.base import PassRun, print_note
 

@@ -354,8 +354,8 @@ def _count_cache_tokens(
 def _read_cache_bytes(path: Path) -> float:
     """Read the bytes of the caches of all devices from the facts of a program."""
     from hespas import frontends
-    from hespas.dialects.attr_codec import read_program_facts
     from hespas.dialects.mlir import make_context
+    from hespas.dialects.program_facts import read_program_facts
 
     return float(read_program_facts(frontends.read_module(path, make_context()))["cache_bytes"])
 
