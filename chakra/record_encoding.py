@@ -92,15 +92,14 @@ def encode_node(
     number: int, name: bytes, kind: int, deps: Sequence[int], duration_us: int, attrs: bytes
 ) -> bytes:
     """Encode a Node without its length; ``name`` and ``attrs`` are encoded already."""
-    parts = [_NODE_ID, encode_varint(number)] if number else []
-    parts += (name, _NODE_TYPE, encode_varint(kind))
+    head = _NODE_ID + encode_varint(number) if number else b""
+    head += name + _NODE_TYPE + encode_varint(kind)
     if deps:
         encoded = b"".join([encode_varint(d) for d in deps])
-        parts += (_DATA_DEPS, encode_varint(len(encoded)), encoded)
+        head += _DATA_DEPS + encode_varint(len(encoded)) + encoded
     if duration_us:
-        parts += (_DURATION, encode_varint(duration_us))
-    parts.append(attrs)
-    return b"".join(parts)
+        head += _DURATION + encode_varint(duration_us)
+    return head + attrs
 
 
 def encode_record(message: bytes, pending: int = 0) -> bytes:

@@ -109,8 +109,9 @@ def format_source_position(location: Any) -> str:
 
 def read_source_position(location: Any) -> tuple[str, int, int]:
     """Return the file, the line and the column of ``format_source_position``; "", 0 and 0."""
-    leaves = (location,) if type(location).__name__ == PLACE else _iterate_leaf_locations(location)
-    for leaf in leaves:
+    if type(location).__name__ == PLACE and not _locations_are_text:
+        return location.filename, location.start_line, location.start_col
+    for leaf in _iterate_leaf_locations(location):
         if type(leaf).__name__ == PLACE:
             name = _read_first_string(leaf) if _locations_are_text else leaf.filename
             return name, leaf.start_line, leaf.start_col

@@ -9,7 +9,7 @@ of which none implies another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from hespas.chakra.trace_steps import (
@@ -18,7 +18,6 @@ from hespas.chakra.trace_steps import (
     ComputeContent,
     HostCopyContent,
     ProgramTrace,
-    StepContent,
     TraceStep,
     TransferContent,
 )
@@ -34,7 +33,7 @@ NOTHING: Value = ()  # the value that depends on no step
 class TraceOrder(Protocol):
     """A trace that grows by steps."""
 
-    def join_values(self, values: Iterable[Value]) -> Value:
+    def join_values(self, values: Sequence[Value]) -> Value:
         """Return the value that depends on all of ``values``."""
         ...
 
@@ -63,9 +62,10 @@ class _TraceBuilder:
         self._next = 1
         self._latest: dict[int, int] = {}  # the latest communication step of each chain
 
-    def join_values(self, values: Iterable[Value]) -> Value:
-        distinct = set(values)
-        distinct.discard(NOTHING)
+    def join_values(self, values: Sequence[Value]) -> Value:
+        if len(values) == 1:  # as of many ops
+            return values[0]
+        distinct = {value for value in values if value}
         if len(distinct) < 2:
             return distinct.pop() if distinct else NOTHING
         return self.trace.drop_implied_deps(set().union(*distinct))
@@ -76,14 +76,21 @@ class _TraceBuilder:
     def _list_latest(self, chain: int) -> Value:
         return (self._latest[chain],) if chain in self._latest else NOTHING
 
-    def _append_step(self, activity: StepContent, deps: Value, chain: int = COMM_CHAIN) -> int:
-        """Append a step; communication becomes the latest of its chain."""
+    def _append_compute(self, activity: ComputeContent, deps: Value) -> int:
+        number = self._next
+        self.trace.steps.append(TraceStep(number, deps, activity))
+        self._next = number + 1
+        return number
+
+    def _append_communication(
+        self, activity: CommunicationContent, deps: Value, chain: int = COMM_CHAIN
+    ) -> int:
+        """Append a step that becomes the latest of its chain."""
         number = self._next
         self.trace.steps.append(TraceStep(number, deps, activity))
         self._next += 2 if isinstance(activity, TransferContent) else 1
-        if not isinstance(activity, ComputeContent):
-            self.trace.chain[number] = chain
-            self._latest[chain] = number
+        self.trace.chain[number] = chain
+        self._latest[chain] = number
         return number
 
 
@@ -109,7 +116,7 @@ class LinearOrder(_TraceBuilder):
 
     def add_compute_step(self, activity: ComputeContent, value: Value) -> Value:
         self.wait_for_value(value)
-        self._last = (self._append_step(activity, self._last),)
+        self._last = (self._append_compute(activity, self._last),)
         return NOTHING
 
     def add_communication_step(
@@ -119,10 +126,11 @@ class LinearOrder(_TraceBuilder):
         needed = (*value, *self._list_latest(chain))
         if not is_async:
             self.wait_for_value(needed)
-            number = self._append_step(activity, self._last, chain)
+            number = self._append_communication(activity, self._last, chain)
             self._last, self._waited[chain] = (number,), number
             return NOTHING
-        return (self._append_step(activity, self._depend_on_communication(needed), chain),)
+        deps = self._depend_on_communication(needed)
+        return (self._append_communication(activity, deps, chain),)
 
     def wait_for_value(self, value: Value) -> Value:
         self._last = self._depend_on_communication(value)
@@ -171,22 +179,18 @@ class DataFlowOrder(_TraceBuilder):
         number = self._next
         while stack and levels[stack[-1]] > level:
             chain[stack.pop()] = number
-        deps = set(value)
-        if stack:
-            parent = stack[-1]
-            deps.add(parent)
+        deps = {*value, stack[-1]} if stack else value
         levels[number] = level
         stack.append(number)
-        self._append_step(activity, self._reduce_dependencies(deps))
-        return (number,)
+        return (self._append_compute(activity, self._reduce_dependencies(deps)),)
 
     def add_communication_step(
         self, activity: CommunicationContent, value: Value, is_async: bool
     ) -> Value:
         deps = {*value, *self._list_latest(COMM_CHAIN)}
-        return (self._append_step(activity, self._reduce_dependencies(deps)),)
+        return (self._append_communication(activity, self._reduce_dependencies(deps)),)
 
-    def _reduce_dependencies(self, deps: set[int]) -> Value:
+    def _reduce_dependencies(self, deps: Collection[int]) -> Value:
         """Remove implied dependencies, such as communication before a compute step."""
         if len(deps) < 2:
             return tuple(deps)

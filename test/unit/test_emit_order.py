@@ -34,7 +34,7 @@ class Loose(DataFlowOrder):
 
     def add_compute_step(self, activity, value):
         self.trace.chain[self._next] = self._next
-        return (self._append_step(activity, tuple(sorted(value))),)
+        return (self._append_compute(activity, tuple(sorted(value))),)
 
 
 @draw_examples(60)
