@@ -357,17 +357,44 @@ def get_op_kind(op: ir.Operation) -> str:
 def forwards_unchanged(loop: ir.Operation, number: int) -> bool:
     """Return whether the body of a loop forwards its argument ``number`` unchanged."""
     body = loop.regions[1].blocks[0]
-    value = get_terminator(body).operands[number]
-    while not isinstance(value, ir.BlockArgument):
+    return trace_value(get_terminator(body).operands[number], {}, {}) == body.arguments[number]
+
+
+def trace_value(
+    value: ir.Value,
+    functions: Mapping[str, ir.Operation],
+    stands_for: dict[ir.Value, ir.Value],
+) -> ir.Value:
+    """Return the equal value that an op computes, or that is an argument of a block outside bodies.
+
+    The value is followed through copies and the bodies of fusions and called functions.
+
+    Args:
+        value: The value.
+        functions: The functions of the module by name.
+        stands_for: What the arguments of bodies are, which are added.
+    """
+    seen: set[ir.Value] = set()
+    while value not in seen:  # as in a function that calls itself
+        seen.add(value)
+        if value in stands_for:
+            value = stands_for[value]
+            continue
         op = get_defining_op(value)
-        assert op is not None
-        if op.name in BARRIERS:
-            value = op.operands[ir.OpResult(value).result_number]
+        if op is None:
+            break
+        number = ir.OpResult(value).result_number
+        body = get_body(op, functions)
+        if body is not None:
+            stands_for.update(zip(body.arguments, op.operands, strict=True))
+            value = get_terminator(body).operands[number]
+        elif op.name in BARRIERS:
+            value = op.operands[number]
         elif op.name in ("mhlo.copy", "mhlo.bitcast"):
             value = op.operands[0]
         else:
-            return False
-    return value.owner == body and value.arg_number == number
+            break
+    return value
 
 
 def read_splat_constant(op: ir.Operation) -> Number | None:

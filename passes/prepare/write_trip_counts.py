@@ -29,6 +29,7 @@ from hespas.passes.prepare.scalars import (
     forwards_unchanged,
     get_body,
     get_op_kind,
+    trace_value,
 )
 from hespas.support.errors import (
     HespasError,
@@ -422,17 +423,19 @@ def _solve_counted_loop(
 ) -> int | None:
     """Solve a loop that compares one counter, which changes by a constant, with a constant."""
     cond, body = (region.blocks[0] for region in loop.regions)
-    test = get_defining_op(get_terminator(cond).operands[0])
+    stands_for: dict[ir.Value, ir.Value] = {}  # in fusions, which XLA makes of both
+    test = get_defining_op(
+        trace_value(get_terminator(cond).operands[0], scalars.functions, stands_for)
+    )
     moving = [number for number in start if not forwards_unchanged(loop, number)]
     if test is None or get_op_kind(test) != "compare" or len(moving) != 1:
         return None
     counter = moving[0]
-    step_op = get_defining_op(get_terminator(body).operands[counter])
-    if step_op is None or get_op_kind(step_op) not in ("add", "subtract"):
-        return None
-    step = _find_counter_step(step_op, body.arguments[counter], scalars)
+    step = _find_counter_step(
+        get_terminator(body).operands[counter], body.arguments[counter], scalars
+    )
     direction = str(test.attributes["comparison_direction"]).rsplit(" ", 1)[-1].rstrip(">")
-    left, right = test.operands
+    left, right = (trace_value(each, scalars.functions, stands_for) for each in test.operands)
     if right == cond.arguments[counter]:
         left, right, direction = right, left, MIRROR[direction]
     fixed = {cond.arguments[i]: v for i, v in start.items() if i != counter}
@@ -446,16 +449,25 @@ MIRROR = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"
 
 
 def _find_counter_step(
-    op: ir.Operation, counter: ir.Value, scalars: ScalarEvaluator
+    value: ir.Value, counter: ir.Value, scalars: ScalarEvaluator
 ) -> Number | None:
-    """Find the signed step of ``counter + step`` or ``counter - step``, or None."""
-    a, b = op.operands
-    if get_op_kind(op) == "add" and b == counter:
-        a, b = b, a
-    if a != counter:
-        return None
-    step = scalars.evaluate_with_bindings(b, {})
-    return step if step is None or get_op_kind(op) == "add" else -step
+    """Find the sum of the constants that are added to a counter to get a value, or None."""
+    total: Number = 0
+    stands_for: dict[ir.Value, ir.Value] = {}
+    while (value := trace_value(value, scalars.functions, stands_for)) != counter:
+        op = get_defining_op(value)
+        kind = "" if op is None else get_op_kind(op)
+        if op is None or kind not in ("add", "subtract"):
+            return None
+        value, step_value = op.operands
+        step = scalars.evaluate_with_bindings(step_value, {})
+        if step is None and kind == "add":
+            value, step_value = step_value, value
+            step = scalars.evaluate_with_bindings(step_value, {})
+        if step is None:
+            return None
+        total += step if kind == "add" else -step
+    return total
 
 
 def _count_steps(start: int, bound: int, step: int, direction: str) -> int | None:
