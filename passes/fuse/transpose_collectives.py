@@ -2,7 +2,8 @@
 
 (xla/service/gpu/transforms/layout_assignment.cc.) An all-to-all of HLO splits and joins the same
 dimension: where another one is joined, the parts are transposed (``AllToAllArray`` in
-xla/hlo/builder/xla_builder.cc).
+xla/hlo/builder/xla_builder.cc). An all-reduce has the layout of its result: the transpose of a
+result of the program, such as a gradient, comes before it, where a product takes it up.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir, to_i64_attr
+from hespas.dialects.op_kinds import TERMINATORS
 from hespas.estimators.rules.base import read_integer
 from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.combine_collectives import ALL_REDUCE
+from hespas.passes.fuse.fold_transposes import read_plain_permutation
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
     find_named_ops,
+    find_only_reader,
     get_static_shape,
 )
 
@@ -27,18 +32,36 @@ ALL_TO_ALL = "stablehlo.all_to_all"
 
 
 class TransposeCollectivesPass(BlockPass):
-    """Make all-gathers, reduce-scatters and all-to-alls run along the first dimension."""
+    """Make collectives run along the first dimension, and all-reduces in the order of results."""
 
     name: ClassVar[str] = "transpose-collectives"
 
     def rewrite_block(self, block: ir.Block) -> None:
-        for op in find_named_ops(block, (*DIM_ATTRIBUTES, ALL_TO_ALL)):
+        for op in find_named_ops(block, (*DIM_ATTRIBUTES, ALL_REDUCE, ALL_TO_ALL)):
             if len(op.operands) > 1:
                 continue
-            if op.name == ALL_TO_ALL:
+            if op.name == ALL_REDUCE:
+                _hoist_result_transpose(op)
+            elif op.name == ALL_TO_ALL:
                 _transpose_all_to_all(op)
             else:
                 _transpose_collective(op, DIM_ATTRIBUTES[op.name])
+
+
+def _hoist_result_transpose(op: ir.Operation) -> None:
+    """Move the transpose of an all-reduce that only results of the block read before it."""
+    transpose = find_only_reader(op)
+    order = read_plain_permutation(transpose)
+    if transpose is None or order is None:
+        return
+    if any(use.owner.operation.name not in TERMINATORS for use in transpose.results[0].uses):
+        return
+    builder = OpBuilder(op)
+    operand = builder.create_transpose(op.operands[0], order)
+    new = builder.create_op(ALL_REDUCE, [operand], [operand.type], copy_attributes(op), body=op)
+    transpose.results[0].replace_all_uses_with(new.results[0])
+    transpose.erase()
+    op.erase()
 
 
 def _transpose_collective(op: ir.Operation, dim_attribute: str) -> None:
