@@ -152,23 +152,70 @@ class _Simplifier:
 
 
 def _merge_counters(loop: ir.Operation) -> None:
-    """Let the values of a loop that start and grow alike be one, as the counters of a fori_loop."""
+    """Let counters of a loop that start and grow alike be one, as those of a fori_loop.
+
+    Inside the loop, a counter that starts or grows otherwise is computed from the one that counts
+    the iterations, because a counter is a kernel (TryMergeInductionVariables in
+    xla/service/while_loop_simplifier.cc). One that the condition or an op after the loop reads
+    stays.
+    """
     condition, body = (region.blocks[0] for region in loop.regions)
     end = get_terminator(body)
     numbers: dict[tuple[ir.Value | Number, Number], int] = {}
+    iterations: dict[ir.Type, int] = {}  # the numbers of counters from 0 in steps of 1
+    others: list[tuple[int, Number]] = []
     for number, start in enumerate(loop.operands):
-        step_op, argument = get_defining_op(end.operands[number]), body.arguments[number]
-        if step_op is None or step_op.name != "stablehlo.add" or argument not in step_op.operands:
-            continue
-        steps = [read_uniform_constant(value) for value in step_op.operands if value != argument]
-        if len(steps) != 1 or steps[0] is None:
+        step = _find_counter_step(end.operands[number], body.arguments[number])
+        if step is None:
             continue
         value = read_uniform_constant(start)
-        first = numbers.setdefault((start if value is None else value, steps[0]), number)
+        first = numbers.setdefault((start if value is None else value, step), number)
         if first != number and start.type == loop.operands[first].type:
             for values in (condition.arguments, body.arguments, loop.results):
                 values[number].replace_all_uses_with(values[first])
             end.operands[number] = end.operands[first]
+        elif (value, step) == (0, 1):
+            iterations[start.type] = number
+        elif _is_integer_scalar(start.type):
+            others.append((number, step))
+    for number, step in others:
+        start, argument = loop.operands[number], body.arguments[number]
+        is_read_outside = any(True for _ in condition.arguments[number].uses) or any(
+            True for _ in loop.results[number].uses
+        )
+        if start.type not in iterations or is_read_outside:
+            continue
+        counter = iterations[start.type]
+        builder = OpBuilder(body.operations[0].operation)
+        factor = builder.create_constant(start.type, step)
+        grown = builder.create_op(
+            "stablehlo.multiply", [body.arguments[counter], factor], [start.type], {}
+        )
+        sum_op = builder.create_op(ADD, [start, grown.results[0]], [start.type], {})
+        argument.replace_all_uses_with(sum_op.results[0])
+        end.operands[number] = end.operands[counter]
+
+
+def _find_counter_step(value: ir.Value, argument: ir.Value) -> Number | None:
+    """Return the sum of the constants that are added to an argument to get a value, or None."""
+    total: Number = 0
+    while value != argument:
+        op = get_defining_op(value)
+        if op is None or op.name != ADD:
+            return None
+        value, other = op.operands
+        step = read_uniform_constant(other)
+        if step is None:
+            value, step = other, read_uniform_constant(value)
+        if step is None:
+            return None
+        total += step
+    return total or None
+
+
+def _is_integer_scalar(kind: ir.Type) -> bool:
+    is_tensor = isinstance(kind, ir.RankedTensorType)
+    return is_tensor and not kind.rank and isinstance(kind.element_type, ir.IntegerType)
 
 
 def _forward_operand(op: ir.Operation) -> ir.Value | None:

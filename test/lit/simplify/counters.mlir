@@ -88,3 +88,41 @@ module @data {
     return %0#0, %0#1, %0#2, %0#3, %0#4, %0#5 : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>
   }
 }
+
+// -----
+
+/// Inside the loop, another counter is computed from the one of the iterations, however it starts and in whatever parts
+/// it grows; one of a vector stays, as one does that the condition reads.
+
+// CHECK-LABEL: module @others
+module @others {
+  // CHECK: stablehlo.while(%[[I:.*]] = %{{.*}}, %{{.*}} = %arg1, %[[D:.*]] = %{{.*}}, %[[V:.*]] = %{{.*}}, %[[X:.*]] = %arg0)
+  // CHECK: compare LT, %[[D]],
+  // CHECK: %[[F:.*]] = stablehlo.constant dense<3>
+  // CHECK: %[[M:.*]] = stablehlo.multiply %[[I]], %[[F]] :
+  // CHECK: %[[J:.*]] = stablehlo.add %arg1, %[[M]] :
+  // CHECK: stablehlo.dynamic_update_slice %[[X]], %arg2, %[[J]] :
+  // CHECK: stablehlo.add {{.*}}%[[V]]
+  func.func @main(%x: tensor<64xf32>, %k: tensor<i32>, %u: tensor<1xf32>) -> (tensor<64xf32>, tensor<2xi32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %zeros = stablehlo.constant dense<0> : tensor<2xi32>
+    %0:5 = stablehlo.while(%i = %zero, %j = %k, %d = %zero, %v = %zeros, %c = %x) : tensor<i32>, tensor<i32>, tensor<i32>, tensor<2xi32>, tensor<64xf32>
+    cond {
+      %n = stablehlo.constant dense<20> : tensor<i32>
+      %1 = stablehlo.compare LT, %d, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      %ones = stablehlo.constant dense<1> : tensor<2xi32>
+      %1 = stablehlo.add %i, %one : tensor<i32>
+      %2 = stablehlo.add %two, %j : tensor<i32>
+      %3 = stablehlo.add %2, %one : tensor<i32>
+      %4 = stablehlo.dynamic_update_slice %c, %u, %j : (tensor<64xf32>, tensor<1xf32>, tensor<i32>) -> tensor<64xf32>
+      %5 = stablehlo.add %d, %two : tensor<i32>
+      %6 = stablehlo.add %v, %ones : tensor<2xi32>
+      stablehlo.return %1, %3, %5, %6, %4 : tensor<i32>, tensor<i32>, tensor<i32>, tensor<2xi32>, tensor<64xf32>
+    }
+    return %0#4, %0#3 : tensor<64xf32>, tensor<2xi32>
+  }
+}
