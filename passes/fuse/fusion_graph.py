@@ -130,7 +130,7 @@ class FusionValue:
         is_constant: Whether kernels that read it contain a copy of it.
         is_permuted: Whether its elements are not in row-major order in memory.
         is_read_by_opaque: Whether an opaque op or the block's terminator reads it.
-        is_viewed_by_opaque: Whether an opaque op or the terminator reads it through a view.
+        opaque_views: The number of its views that opaque ops or the terminator read.
     """
 
     size: BufferSize
@@ -140,7 +140,7 @@ class FusionValue:
     is_constant: bool = False
     is_permuted: bool = False
     is_read_by_opaque: bool = False
-    is_viewed_by_opaque: bool = False
+    opaque_views: int = 0
 
 
 @dataclass(slots=True)
@@ -162,6 +162,7 @@ class FusionGraph:
     numbers: dict[ir.Value, int] = field(default_factory=dict)
 
     _kinds: dict[str, str] = field(default_factory=dict)  # of fusible ops, by their names
+    _opaque_views: set[int] = field(default_factory=set)  # the views that have been counted
     _last_effect: int = -1
 
     def __post_init__(self) -> None:
@@ -210,10 +211,11 @@ class FusionGraph:
         reshaped = _find_reshaped_operands(op) if is_product_kernel(op) else ()
         sources = [self.values[value].source for value in operands]
         for number, (value, source) in enumerate(zip(operands, sources, strict=True)):
-            if number in reshaped or source != value:
-                self.values[source].is_viewed_by_opaque = True
-            else:
+            if source == value and number not in reshaped:
                 self.values[source].is_read_by_opaque = True
+            elif source == value or value not in self._opaque_views:
+                self.values[source].opaque_views += 1
+                self._opaque_views.add(value)
         return [OperandUse(source, 1.0, False) for source in sources]
 
     def _classify_op(

@@ -316,6 +316,12 @@ class KernelCostModel:
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
         kernel.time_s = _overlap_times_s(compute_s, memory_s + kernel.repeated_s)
 
+    def estimate_unwritten_s(self, kernel: FusionKernel) -> float:
+        """Estimate the time of a kernel without that of its writes."""
+        compute_s = kernel.cycles / self.device.cycles_per_s
+        memory_s = kernel.read_s + kernel.strided_s + kernel.constant_s
+        return _overlap_times_s(compute_s, memory_s)
+
     def _estimate_narrow_s(
         self, kernel: FusionKernel, reads: Mapping[int, ReadAmounts], compute_s: float
     ) -> tuple[float, float]:

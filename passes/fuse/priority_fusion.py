@@ -2,7 +2,8 @@
 
 (xla/service/gpu/transforms/priority_fusion.cc.) A producer is fused into all of its users or into
 none, so its work is repeated if that is cheaper than writing and reading its result. A library call
-that reads the result through a view does not prevent this: the producer then also remains.
+that reads the result through a view does not prevent this: the producer then also remains. XLA
+takes such a view for a user that computes the result without writing it.
 
 Invariant: a candidate has a gain for each kernel that reads its result, computed from the current
 kernels. If its fusion is allowed and saves time, the queue contains an entry with its current
@@ -188,7 +189,11 @@ class PriorityFusion:
         candidate = self._candidates[index]
         self._last_version += 1
         candidate.version = self._last_version
-        gain_s = LAUNCH_S + self.kernels[index].time_s + candidate.total_gain_s
+        kernel = self.kernels[index]
+        gain_s = LAUNCH_S + kernel.time_s + candidate.total_gain_s
+        views = self.graph.values[kernel.outputs[0]].opaque_views
+        if views:
+            gain_s -= views * self.model.estimate_unwritten_s(kernel)
         if not candidate.blocked_users and gain_s >= 0:
             heapq.heappush(self._queue, (-gain_s, index, candidate.version))
 
@@ -322,7 +327,7 @@ class PriorityFusion:
             for source in producer.reads:
                 self.users[source].add(user)
         self.users[value] = set()
-        if not self.graph.values[value].is_viewed_by_opaque:
+        if not self.graph.values[value].opaque_views:
             for source in self.kernels.pop(index).reads:
                 self.users[source].discard(index)
             makers = {self.maker_of[v] for v in producer.reads if v in self.maker_of}

@@ -113,7 +113,7 @@ class SiblingFusion:
         if not users:
             return
         stored = self.graph.values[value]
-        is_read_outside = stored.is_read_by_opaque or stored.is_viewed_by_opaque
+        is_read_outside = stored.is_read_by_opaque or stored.opaque_views > 0
         has_only_reader = not is_read_outside and len(users) == 1
         consumers = [self.fused.kernels[reader] for reader in users]
         for consumer in self._sort_by_preference(consumers):

@@ -351,3 +351,32 @@ module @added_rows {
     return %1, %2 : tensor<1048576x64xf32>, tensor<16384xf32>
   }
 }
+
+// -----
+
+/// A view that a product reads counts as a user that computes the value without writing it: what the product and a
+/// reduction read is not computed in both, but by one kernel with two results.
+
+// CHECK-LABEL: module @viewed
+module @viewed {
+  // CHECK: %[[A:.*]]:2 = "mhlo.fusion"(%arg{{.}}, %arg{{.}}) {{.*}} kInput
+  // CHECK: stablehlo.tanh
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%g: tensor<32768x256xf32>, %h: tensor<32768x256xf32>, %x: tensor<32x1024x64xf32>) -> (tensor<256xf32>, tensor<32x256x64xf32>) {
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<32768x256xf32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %t = stablehlo.tanh %h : tensor<32768x256xf32>
+    %a = stablehlo.add %ones, %t : tensor<32768x256xf32>
+    %b = stablehlo.subtract %ones, %t : tensor<32768x256xf32>
+    %1 = stablehlo.multiply %a, %b : tensor<32768x256xf32>
+    %2 = stablehlo.multiply %g, %1 : tensor<32768x256xf32>
+    %3 = stablehlo.reshape %2 : (tensor<32768x256xf32>) -> tensor<128x256x256xf32>
+    %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<128x256x256xf32>, tensor<f32>) -> tensor<128x256xf32>
+    %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<128x256xf32>, tensor<f32>) -> tensor<256xf32>
+    %6 = stablehlo.reshape %2 : (tensor<32768x256xf32>) -> tensor<32x1024x256xf32>
+    %7 = stablehlo.dot_general %6, %x, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<32x1024x256xf32>, tensor<32x1024x64xf32>) -> tensor<32x256x64xf32>
+    return %5, %7 : tensor<256xf32>, tensor<32x256x64xf32>
+  }
+}
