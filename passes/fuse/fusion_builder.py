@@ -148,21 +148,17 @@ class FusionBuilder:
         updates = [graph.ops[member] for member in members if graph.ops[member].kind in IN_PLACE]
         buffers = {op.operands[0] for op in updates if not outputs.isdisjoint(op.results)}
         inputs: list[int] = []
-
-        def add_input(value: int) -> None:
+        pending = [value for member in members for value in graph.ops[member].operands][::-1]
+        while pending:
+            value = pending.pop()
             if value in known:
-                return
+                continue
             known.add(value)
             index = graph.values[value].producer
             if value not in buffers and index >= 0 and graph.ops[index].kind in COPIED_KINDS:
-                for operand in graph.ops[index].operands:
-                    add_input(operand)
+                pending += reversed(graph.ops[index].operands)
             else:
                 inputs.append(value)
-
-        for member in members:
-            for operand in graph.ops[member].operands:
-                add_input(operand)
         return inputs
 
     def _copy_op(self, index: int, values: dict[int, ir.Value], point: ir.InsertionPoint) -> None:
