@@ -204,11 +204,26 @@ def legalise_sizes(module: ir.Module, census: ModuleCensus) -> bool:
         if isinstance(op.results[0].type, ir.RankedTensorType)
     ]
     for op in constants:
-        replace_op(op, "stablehlo.constant", {"value": op.attributes["value"]})
+        value = find_attribute(op, "value")
+        if value is None:
+            replace_op_by_function(op, _format_complex_constant(op))
+        else:
+            replace_op(op, "stablehlo.constant", {"value": value})
     has_shapes = census.has_op_with_prefix("shape.")
     if has_shapes:
         _run_native(module, [SHAPE])
     return bool(constants) or has_shapes
+
+
+def _format_complex_constant(op: ir.Operation) -> str:
+    """Format a function of the constant of an op, for whose value the bindings have no class."""
+    bare = op.clone().operation
+    for name in [name for name in bare.attributes if name != "value"]:
+        del bare.attributes[name]
+    text = str(bare.get_asm(assume_verified=True)).partition(" = ")[2]
+    kind = op.results[0].type
+    body = f"%0 = {text.replace(op.name, 'stablehlo.constant', 1)} return %0 : {kind}"
+    return f"func.func @constant() -> {kind} {{ {body} }}"
 
 
 def inline_resources(module: ir.Module) -> None:
