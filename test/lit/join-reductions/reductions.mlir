@@ -170,3 +170,82 @@ module @outside attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1
     return %1#1 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// Gradients of a weight that two products read are transposed: XLA adds, reduces and then transposes.
+
+// CHECK-LABEL: module @transposed
+// CHECK: %[[A:.*]] = stablehlo.add %arg0, %arg1
+// CHECK-NEXT: %[[R:.*]] = "stablehlo.all_reduce"(%[[A]])
+// CHECK: %[[T:.*]] = stablehlo.transpose %[[R]], dims = [2, 0, 1]
+// CHECK-NEXT: return %[[T]]
+module @transposed attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func @main(%x: tensor<4x4x4xf32>, %y: tensor<4x4x4xf32>) -> tensor<4x4x4xf32> {
+    %a = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %b = "stablehlo.all_reduce"(%y) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %s0 = stablehlo.transpose %a, dims = [2, 0, 1] : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %s1 = stablehlo.transpose %b, dims = [2, 0, 1] : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %r = stablehlo.add %s0, %s1 : tensor<4x4x4xf32>
+    return %r : tensor<4x4x4xf32>
+  }
+}
+
+// -----
+
+/// Sums in another order of dimensions are two, and so are those of which one is transposed.
+
+// CHECK-LABEL: module @other_order
+// CHECK-COUNT-2: "stablehlo.all_reduce"(%arg
+// CHECK: stablehlo.add
+// CHECK-NEXT: return
+module @other_order attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func @main(%x: tensor<4x4x4xf32>, %y: tensor<4x4x4xf32>) -> tensor<4x4x4xf32> {
+    %a = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %b = "stablehlo.all_reduce"(%y) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %s0 = stablehlo.transpose %a, dims = [2, 0, 1] : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %s1 = stablehlo.transpose %b, dims = [1, 2, 0] : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %r = stablehlo.add %s0, %s1 : tensor<4x4x4xf32>
+    return %r : tensor<4x4x4xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @one_order
+// CHECK-COUNT-2: "stablehlo.all_reduce"(%arg
+// CHECK: stablehlo.add
+// CHECK-NEXT: return
+module @one_order attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func @main(%x: tensor<4x4x4xf32>, %y: tensor<4x4x4xf32>) -> tensor<4x4x4xf32> {
+    %a = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %b = "stablehlo.all_reduce"(%y) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %s0 = stablehlo.transpose %a, dims = [2, 0, 1] : (tensor<4x4x4xf32>) -> tensor<4x4x4xf32>
+    %r = stablehlo.add %s0, %b : tensor<4x4x4xf32>
+    return %r : tensor<4x4x4xf32>
+  }
+}
