@@ -2,26 +2,29 @@
 
 (xla/hlo/transforms/collectives/all_reduce_reassociate.cc.) The gradients of a value that several
 products read are partial sums, each of which an automatic partitioner reduces over the devices. JAX
-transposes the gradients of weights, so that equal transposes may stand between: they come after.
+transposes the gradients of weights, and a device may need its slice only, so that equal ops that
+move both values may stand between: they come after (also reduce_scatter_reassociate.cc).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import find_attribute, get_defining_op, ir
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.combine_collectives import ALL_REDUCE
-from hespas.passes.fuse.fold_transposes import read_plain_permutation
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
     find_named_ops,
     find_only_reader,
 )
-from hespas.passes.fuse.simplify import ADD
+from hespas.passes.fuse.simplify import ADD, LAYOUT
+
+MOVERS = frozenset(("stablehlo.transpose", "stablehlo.reshape", "stablehlo.dynamic_slice"))
 
 
 class JoinReductionsPass(BlockPass):
@@ -35,8 +38,8 @@ class JoinReductionsPass(BlockPass):
 
 
 def _join_reductions(add: ir.Operation) -> None:
-    transposes, order = _find_equal_transposes(add)
-    values = [op.operands[0] for op in transposes] or list(add.operands)
+    movers = list(_find_equal_movers(add))
+    values = [op.operands[0] for op in movers[-1]] if movers else list(add.operands)
     first, second = (find_sum_over_devices(value) for value in values)
     if first is None or second is None or first == second:
         return
@@ -50,24 +53,38 @@ def _join_reductions(add: ir.Operation) -> None:
     added = builder.create_op(ADD, operands, kinds, copy_attributes(add))
     joined = builder.create_op(ALL_REDUCE, added.results, kinds, copy_attributes(first), body=first)
     result = joined.results[0]
-    if transposes:
-        result = builder.create_transpose(result, order)
+    for mover, _ in reversed(movers):
+        moved = mover.clone(ir.InsertionPoint(add)).operation
+        moved.operands[0] = result
+        result = moved.results[0]
     add.results[0].replace_all_uses_with(result)
-    for op in (add, *transposes, first, second):
+    for op in (add, *itertools.chain(*movers), first, second):
         op.erase()
 
 
-def _find_equal_transposes(add: ir.Operation) -> tuple[list[ir.Operation], Sequence[int]]:
-    """Find the transposes that alone an addition reads, and their order if it is one; else none."""
-    transposes: list[ir.Operation] = []
-    orders: set[Sequence[int]] = set()
-    for op in map(get_defining_op, add.operands):
-        order = read_plain_permutation(op)
-        if op is None or order is None or not find_only_reader(op):
-            return [], ()
-        transposes.append(op)
-        orders.add(order)
-    return (transposes, orders.pop()) if len(orders) == 1 else ([], ())
+def _find_equal_movers(add: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
+    """Find the pairs of equal ops that move both values of an addition, which alone reads them."""
+    left, right = map(get_defining_op, add.operands)
+    while (
+        left is not None
+        and right is not None
+        and left.name == right.name
+        and left.name in MOVERS
+        and find_only_reader(left)
+        and find_only_reader(right)
+        and _describe_move(left) == _describe_move(right)
+    ):
+        yield left, right
+        left, right = (get_defining_op(op.operands[0]) for op in (left, right))
+
+
+def _describe_move(op: ir.Operation) -> tuple[object, ...]:
+    """Describe all that tells how an op moves its first operand."""
+    first, *others = op.operands
+    return (
+        first.type, op.results[0].type, others,
+        find_attribute(op, "permutation"), find_attribute(op, LAYOUT),
+    )  # fmt: skip
 
 
 def find_sum_over_devices(value: ir.Value) -> ir.Operation | None:
