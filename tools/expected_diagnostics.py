@@ -16,6 +16,7 @@ EXPECTED = re.compile(
     r"(?:@(?P<line>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*)\}\}"
 )
 OP_NOTE = "see current operation: "  # of the op of an error: the tools of MLIR leave it out here
+UNNAMED = "-"  # the file in the locations of a text that MLIR reads from memory
 PLACE = re.compile(r"(?P<file>[^\s()][^()]*?):(?P<line>\d+):\d+")
 
 
@@ -25,13 +26,19 @@ class Diagnostic:
 
     Attributes:
         kinds: Its kinds. A note of hespas is a note or a remark: it may stand alone.
+        file: The file of its place, or the end of a name with blanks; "" if it has none.
         line: The line of its place; None if it has none.
         text: The message; that of an error has its place.
     """
 
     kinds: tuple[str, ...]
+    file: str
     line: int | None
     text: str
+
+    def is_of_input(self, name: str) -> bool:
+        """Return whether its place is in the input with this name, or unknown."""
+        return self.file == UNNAMED or name.endswith(self.file)
 
 
 @dataclass(frozen=True)
@@ -50,28 +57,30 @@ class ExpectedDiagnostic:
     text: str
     pattern: re.Pattern[str]
 
-    def matches(self, diagnostic: Diagnostic) -> bool:
+    def matches(self, diagnostic: Diagnostic, name: str) -> bool:
+        """Return whether a diagnostic of the input with this name is the expected one."""
         return (
             self.kind in diagnostic.kinds
             and self.line == diagnostic.line
+            and diagnostic.is_of_input(name)
             and self.pattern.search(diagnostic.text) is not None
         )
 
 
 def build_diagnostic(kinds: tuple[str, ...], text: str, place: str = "") -> Diagnostic:
     """Build a diagnostic whose place is ``place``, or the first place in its text."""
-    return Diagnostic(kinds, _find_line(place or text), text)
+    return Diagnostic(kinds, *_find_place(place or text), text)
 
 
 def list_error_diagnostics(error: HespasError) -> list[Diagnostic]:
     """List an error, and the diagnostics of MLIR that belong to it."""
-    first = Diagnostic(("error",), _find_line(error.where), str(error))
+    first = Diagnostic(("error",), *_find_place(error.where), str(error))
     return [first, *(build_diagnostic((kind,), text, place) for kind, place, text in error.notes)]
 
 
-def _find_line(text: str) -> int | None:
+def _find_place(text: str) -> tuple[str, int | None]:
     place = PLACE.search(text)
-    return int(place["line"]) if place else None
+    return (place["file"].strip('"'), int(place["line"])) if place else ("", None)
 
 
 def split_at_separators(data: bytes, name: str) -> list[tuple[int, bytes]]:
@@ -122,13 +131,14 @@ def compare_diagnostics(
     expected = list(_parse_expected_diagnostics(chunk, first_line, name))
     problems = []
     for diagnostic in diagnostics:
-        matching = next((one for one in expected if one.matches(diagnostic)), None)
+        matching = next((one for one in expected if one.matches(diagnostic, name)), None)
         if matching is not None:
             expected.remove(matching)
         elif not (only_expected or diagnostic.text.startswith(OP_NOTE)):
             kind = diagnostic.kinds[0]
             # The text of an error has its place.
-            place = "" if kind == "error" else f"{name}:{diagnostic.line or '?'}: "
+            file = name if diagnostic.is_of_input(name) else diagnostic.file
+            place = "" if kind == "error" else f"{file}:{diagnostic.line or '?'}: "
             problems.append(f"{place}unexpected {kind}: {diagnostic.text}")
     problems += [
         f'{name}:{one.line or "?"}: expected {one.kind} "{one.text}" was not produced'

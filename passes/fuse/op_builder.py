@@ -184,9 +184,15 @@ class OpBuilder:
         return self.create_op("stablehlo.slice", [value], [kind], attributes).results[0]
 
     def create_constant(self, kind: ir.Type, number: float) -> ir.Value:
-        """Create a constant whose elements, integers or real numbers, are all ``number``."""
+        """Create a constant whose elements, of any numeric type, are all ``number``."""
         assert isinstance(kind, ir.ShapedType)
         element = kind.element_type
+        if isinstance(element, ir.ComplexType):  # the bindings have no attribute for it
+            text = f"%0 = stablehlo.constant dense<({number:.17e}, 0.0)> : {kind}"
+            constant = ir.Operation.parse(text, context=kind.context).operation
+            ir.InsertionPoint(self.place).insert(constant)
+            constant.location = self.place.location
+            return constant.results[0]
         attribute: ir.Attribute = (
             ir.IntegerAttr.get(element, int(number))
             if isinstance(element, ir.IntegerType)

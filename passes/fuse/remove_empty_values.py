@@ -72,11 +72,7 @@ def _create_zeros(op: ir.Operation, number: int) -> ir.Value | None:
     kind = op.results[number].type
     assert isinstance(kind, ir.RankedTensorType)
     builder, element = OpBuilder(op), kind.element_type
-    if isinstance(element, ir.ComplexType):  # the bindings make no constants of complex numbers
-        parts = ir.RankedTensorType.get(kind.shape, element.element_type, loc=op.location)
-        zeros = builder.create_constant(parts, 0)
-        return builder.create_op("stablehlo.complex", [zeros, zeros], [kind], {}).results[0]
-    if not isinstance(element, (ir.IntegerType, ir.FloatType)):
+    if not isinstance(element, (ir.IntegerType, ir.FloatType, ir.ComplexType)):
         return None
     return builder.create_constant(kind, 0)
 

@@ -268,4 +268,6 @@ class _OperandParts:
 
 
 def _format_zero(kind: str) -> str:
+    if kind.startswith("complex"):
+        return "(0.0, 0.0)"
     return "0" if kind[0] in "iu" else "0.0"

@@ -28,7 +28,8 @@ MEMORY_KIND = "mhlo.memory_kind"  # of an argument or a result
 
 def find_host_values(module: ir.Module) -> set[ir.Value]:
     """Return the values in the memory of the host that copies of the program read or write."""
-    host_values = set(_list_host_arguments(module))
+    arguments, results = find_host_arguments(module)
+    host_values = {*arguments, *results}
 
     def visit_op(op: ir.Operation) -> ir.WalkResult:
         name = op.name
@@ -43,23 +44,26 @@ def find_host_values(module: ir.Module) -> set[ir.Value]:
     module.operation.walk(visit_op, ir.WalkOrder.PRE_ORDER)
     waiting = list(host_values)
     while waiting:
-        for value in _list_continuations(waiting.pop()):
+        for value in list_continuations(waiting.pop()):
             if value not in host_values:
                 host_values.add(value)
                 waiting.append(value)
     return host_values
 
 
-def _list_host_arguments(module: ir.Module) -> Iterator[ir.Value]:
-    """Yield the arguments and results of the entry function in the memory of the host."""
+def find_host_arguments(module: ir.Module) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Return the arguments and the results of the entry function in the memory of the host."""
     entry = find_entry_function(module)
     block = entry.regions[0].blocks[0]
     returned = get_terminator(block).operands
-    for name, values in (("arg_attrs", block.arguments), ("res_attrs", returned)):
+    found: tuple[list[ir.Value], list[ir.Value]] = ([], [])
+    places = (("arg_attrs", block.arguments), ("res_attrs", returned))
+    for (name, values), host in zip(places, found, strict=True):
         attrs = list(get_attribute(entry, name)) if name in entry.attributes else []
         for attr, value in zip(attrs, values, strict=False):
             if MEMORY_KIND in attr and is_host_memory(attr[MEMORY_KIND].value):
-                yield value
+                host.append(value)
+    return found
 
 
 def is_host_memory(name: str) -> bool:
@@ -73,7 +77,7 @@ def _get_copy_target(op: ir.Operation) -> str:
     return target if target in HOST_COPY_CALL_TARGETS else ""
 
 
-def _list_continuations(value: ir.Value) -> Iterator[ir.Value]:
+def list_continuations(value: ir.Value) -> Iterator[ir.Value]:
     """Yield the values that share the buffer of a value: of its definition, and of its uses."""
     op = get_defining_op(value)
     if op is None:

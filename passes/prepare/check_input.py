@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_attribute, get_symbol_name, ir
+from hespas.dialects.mlir import get_attribute, get_symbol_name, ir, read_frontend_text
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.inline_calls import warn_of_unfused_composites
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, format_op_place, format_some_places
+from hespas.support.text_tables import format_count
 
 UNRANKED_TYPES = (ir.UnrankedTensorType, ir.UnrankedMemRefType)
 
 
 class CheckInputPass(PrepareStep):
-    """Check that the module has a form that can be estimated, and warn of unfused attention."""
+    """Check the form of the module, and warn of unfused attention and computations on the host."""
 
     name: ClassVar[str] = "check-input"
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         check_input_form(view.census)
         warn_of_unfused_composites(view.census, run)
+        _warn_of_host_computations(view.census, run)
         return False
 
 
@@ -57,6 +59,21 @@ def check_ranked_boundary(census: ModuleCensus) -> None:
                     op=census.entry,
                     remedy="export the program with shapes; single dimensions may be symbolic",
                 )
+
+
+def _warn_of_host_computations(census: ModuleCensus, run: PassRun) -> None:
+    """Warn of calls that JAX's ``compute_on`` places on the host, whose speed is not known."""
+    calls = [
+        op
+        for op in census.select_ops_by_name("func.call")
+        if read_frontend_text(op, "_xla_compute_type") == "host"
+    ]
+    if calls:
+        places = format_some_places(format_op_place(op, run.input_name) for op in calls)
+        run.warn(
+            f"{format_count(len(calls), 'computation')} on the host ({places}): estimated as if "
+            "the device ran it, because the time of the host is not known"
+        )
 
 
 def _check_recursion(census: ModuleCensus) -> None:

@@ -204,11 +204,29 @@ def legalise_sizes(module: ir.Module, census: ModuleCensus) -> bool:
         if isinstance(op.results[0].type, ir.RankedTensorType)
     ]
     for op in constants:
-        replace_op(op, "stablehlo.constant", {"value": op.attributes["value"]})
+        value = find_attribute(op, "value")
+        if value is None:
+            replace_op_by_function(op, _format_complex_constant(op))
+        else:
+            replace_op(op, "stablehlo.constant", {"value": value})
     has_shapes = census.has_op_with_prefix("shape.")
     if has_shapes:
         _run_native(module, [SHAPE])
     return bool(constants) or has_shapes
+
+
+def _format_complex_constant(op: ir.Operation) -> str:
+    """Format a function of the constant of an op, for whose value the bindings have no class."""
+    bare = op.clone().operation
+    for name in [name for name in bare.attributes if name != "value"]:
+        del bare.attributes[name]
+    text = str(bare.get_asm(assume_verified=True)).partition(" = ")[2]
+    return _format_constant(op, text.replace(op.name, "stablehlo.constant", 1))
+
+
+def _format_constant(op: ir.Operation, text: str) -> str:
+    kind = op.results[0].type
+    return f"func.func @constant() -> {kind} {{ %0 = {text} return %0 : {kind} }}"
 
 
 def inline_resources(module: ir.Module) -> None:
@@ -232,8 +250,23 @@ def inline_resources(module: ir.Module) -> None:
     blobs = dict(re.findall(BLOB, str(module), re.MULTILINE))
     for op, name in found:
         if name in blobs:
-            text = f'dense<"0x{blobs[name]}"> : {op.results[0].type}'
-            op.attributes["value"] = ir.Attribute.parse(text, module.context)
+            _write_elements(op, name, blobs[name])
+
+
+def _write_elements(op: ir.Operation, resource: str, digits: str) -> None:
+    """Write the bytes of a resource into its constant; raises HespasError if they do not fit."""
+    kind = op.results[0].type
+    text = f'dense<"0x{digits}"> : {kind}'
+    try:
+        op.attributes["value"] = ir.Attribute.parse(text, op.context)
+    except ir.MLIRError:
+        raise HespasError(
+            f"the {len(digits) // 2} bytes of the resource '{resource}' are not those of {kind}",
+            op=op,
+            remedy="write the file again: it may be cut off",
+        ) from None
+    except TypeError:  # the bindings have no class for complex elements
+        replace_op_by_function(op, _format_constant(op, f"{op.name} {text}"))
 
 
 def split_variadic_collectives(census: ModuleCensus) -> bool:

@@ -4,11 +4,14 @@ A framework marks a value with the memory that it shall be in. XLA copies it the
 program writes it into a larger array of the host, or reads it from a slice of one, as the layers of
 a scan do, XLA copies that part only: it never has the array on the device. ``prepare`` does both,
 so that a copy is an op with its bytes: ``hespas_offload`` and ``hespas_fetch``.
+
+JAX also places each result of a program that names memories, and what is in that memory already
+is not copied, nor what goes to the host and straight back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import ClassVar
 
 from hespas.dialects.mlir import (
@@ -22,6 +25,8 @@ from hespas.dialects.mlir import (
 from hespas.dialects.op_kinds import (
     ALLOCATION_TARGET,
     BARRIERS,
+    CALLEE,
+    CONTROL,
     CUSTOM_CALLS,
     FETCH_CALL_TARGET,
     HOST_COPY_CALL_TARGETS,
@@ -29,15 +34,24 @@ from hespas.dialects.op_kinds import (
     OFFLOAD_CALL_TARGET,
     PLACEMENT_CALL_TARGETS,
     contains_op,
+    find_entry_function,
 )
 from hespas.passes.base import PassRun
-from hespas.passes.memory.host_values import find_host_values, is_host_memory
+from hespas.passes.memory.host_values import (
+    find_host_arguments,
+    find_host_values,
+    is_host_memory,
+    list_continuations,
+)
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.text_tables import format_count
 
 # Views of a slice: what lies between it and the array of all layers.
 VIEWS = ("stablehlo.reshape", "mhlo.bitcast", "stablehlo.broadcast_in_dim")
+UPDATE, SLICE = "stablehlo.dynamic_update_slice", "stablehlo.dynamic_slice"
+UNKNOWN = (*CONTROL, *BARRIERS, *CALLEE, *CUSTOM_CALLS)
+PARTS = (*VIEWS, UPDATE, SLICE, "stablehlo.slice")  # they stay in the memory of their operand
 
 
 def count_host_placements(census: ModuleCensus) -> int:
@@ -79,6 +93,10 @@ def _is_host_copy(op: ir.Operation) -> bool:
     return op.name in CUSTOM_CALLS and get_call_target(op) in HOST_COPY_CALL_TARGETS
 
 
+def _is_offload(op: ir.Operation) -> bool:
+    return op.name in CUSTOM_CALLS and get_call_target(op) == OFFLOAD_CALL_TARGET
+
+
 def use_internal_placements(census: ModuleCensus) -> None:
     """Replace JAX's placements by those of XLA, which its partitioner divides like other ops."""
     for op in census.select_ops_by_name(*CUSTOM_CALLS):
@@ -93,11 +111,7 @@ def use_internal_placements(census: ModuleCensus) -> None:
 
 
 class ReplaceHostPlacementsPass(PrepareStep):
-    """Replace placements in a memory by copies, of slices where only a slice is moved.
-
-    A placement on the device is a copy if the value comes from the host, which is not known here;
-    programs place nothing on the device that is there already.
-    """
+    """Replace placements in another memory by copies, of slices where only a slice is moved."""
 
     name: ClassVar[str] = "replace-host-placements"
 
@@ -113,20 +127,16 @@ class ReplaceHostPlacementsPass(PrepareStep):
             elif get_call_target(op) == "MoveToDevice" or _read_memory(op):
                 target = FETCH_CALL_TARGET
             else:  # names no memory
-                op.results[0].replace_all_uses_with(op.operands[0])
-                op.erase()
+                _remove_op(op)
                 continue
             _replace_op(op, _build_call(op, target, list(op.operands), op.results[0].type))
         if placements:
+            remove_idle_copies(module)
             merge_slice_copies(module)
         return bool(placements)
 
 
-def merge_slice_copies(module: ir.Module) -> None:
-    """Copy only the slices of the host's arrays that are written and read.
-
-    An array of the host that a loop fills is allocated, not computed on the device.
-    """
+def _collect_copies(module: ir.Module) -> list[ir.Operation]:
     copies: list[ir.Operation] = []
 
     def collect_copy(op: ir.Operation) -> ir.WalkResult:
@@ -135,8 +145,104 @@ def merge_slice_copies(module: ir.Module) -> None:
         return ir.WalkResult.ADVANCE
 
     walk_operations(module.operation, collect_copy)
+    return copies
+
+
+def remove_idle_copies(module: ir.Module) -> None:
+    """Remove copies into the memory that a value is in, and second copies of one value.
+
+    XLA also removes a copy back of what was copied to the host, which may then not be copied.
+    """
+    copies = _collect_copies(module)
+    host_values = _find_residents(module, copies)
+    on_device = _list_device_arguments(module)
+    copied: dict[tuple[str, ir.Value, ir.Block], ir.Value] = {}
+    sent_in_vain: list[ir.Operation] = []
     for copy in copies:
-        if get_call_target(copy) == OFFLOAD_CALL_TARGET:
+        if len(copy.operands) > 1:  # of a slice
+            continue
+        value, is_offload = copy.operands[0], _is_offload(copy)
+        key = (get_call_target(copy), value, copy.block)
+        maker = get_defining_op(value)
+        if key in copied:
+            copy.results[0].replace_all_uses_with(copied[key])
+            copy.erase()
+        elif (is_offload and value in host_values) or (
+            not is_offload and _is_on_device(value, host_values, on_device)
+        ):
+            _remove_op(copy)
+        elif not is_offload and maker is not None and _is_offload(maker):
+            copy.results[0].replace_all_uses_with(maker.operands[0])
+            copy.erase()
+            sent_in_vain.append(maker)
+        else:
+            copied[key] = copy.results[0]
+    for offload in dict.fromkeys(sent_in_vain):
+        if not list(offload.results[0].uses):
+            offload.erase()
+
+
+def _find_residents(module: ir.Module, copies: Sequence[ir.Operation]) -> set[ir.Value]:
+    """Find the values in the memory of the host: arguments, what is copied there, and parts."""
+    residents = set(find_host_arguments(module)[0])
+    residents.update(copy.results[0] for copy in copies if _is_offload(copy))
+    waiting = list(residents)
+    while waiting:
+        value = waiting.pop()
+        parts = [user.results[0] for user in _list_users(value) if user.name in PARTS]
+        for other in (*list_continuations(value), *parts):
+            if other not in residents:
+                residents.add(other)
+                waiting.append(other)
+    return residents
+
+
+def _list_device_arguments(module: ir.Module) -> list[ir.Value]:
+    """List the arguments that may be on the device, if the program names memories.
+
+    HLO has them in layouts, which the importer drops.
+    """
+    if not any(find_host_arguments(module)):
+        return []
+    return list(find_entry_function(module).regions[0].blocks[0].arguments)
+
+
+def _is_on_device(
+    value: ir.Value, host_values: Container[ir.Value], arguments: Container[ir.Value]
+) -> bool:
+    """Return whether a value is known to be on the device.
+
+    What a call or a branch returns is not known, nor is an argument that is not in ``arguments``.
+    """
+    seen: set[ir.Value] = set()
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        if value in host_values:
+            return False
+        seen.add(value)
+        op = get_defining_op(value)
+        if op is None:
+            if value in arguments:
+                return True
+        elif op.name in PARTS:
+            waiting.append(op.operands[0])
+        elif op.name not in UNKNOWN or _is_host_copy(op):
+            return True
+        waiting += list_continuations(value)
+    return False
+
+
+def merge_slice_copies(module: ir.Module) -> None:
+    """Copy only the slices of the host's arrays that are written and read.
+
+    An array of the host that a loop fills is allocated, not computed on the device.
+    """
+    copies = _collect_copies(module)
+    for copy in copies:
+        if _is_offload(copy):
             _merge_with_updates(copy)
         else:
             _merge_with_slice(copy)
@@ -156,7 +262,7 @@ def _merge_with_updates(offload: ir.Operation) -> None:
         value, user = waiting.pop()
         if user.name in VIEWS:
             waiting += [(user.results[0], next_user) for next_user in _list_users(user.results[0])]
-        elif user.name == "stablehlo.dynamic_update_slice" and user.operands[1] == value:
+        elif user.name == UPDATE and user.operands[1] == value:
             updates.append(user)
         else:
             return
@@ -177,7 +283,7 @@ def _merge_with_slice(fetch: ir.Operation) -> None:
     while op is not None and (op.name in VIEWS or op.name in BARRIERS):
         value = op.operands[ir.OpResult(value).result_number]
         op = get_defining_op(value)
-    if op is None or op.name != "stablehlo.dynamic_slice":
+    if op is None or op.name != SLICE:
         return
     fetch.results[0].replace_all_uses_with(fetch.operands[0])
     fetch.erase()
@@ -213,6 +319,12 @@ def _build_call(
         loc=(copied or place).location,
         ip=ir.InsertionPoint(place),
     )
+
+
+def _remove_op(op: ir.Operation) -> None:
+    """Remove an op whose result is its operand."""
+    op.results[0].replace_all_uses_with(op.operands[0])
+    op.erase()
 
 
 def _replace_op(op: ir.Operation, new: ir.Operation) -> None:

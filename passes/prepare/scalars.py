@@ -402,9 +402,10 @@ def read_splat_constant(op: ir.Operation) -> Number | None:
     attr = _read_elements(op)
     if attr is None or not len(attr) or not (attr.is_splat or len(attr) == 1):
         return None
-    # The bindings cannot index elements of bf16 and of 8 bits.
+    # The bindings cannot index elements of bf16, of 8-bit floats, and of integers below 8 bits.
+    splat = attr.get_splat_value()
     is_float = isinstance(attr, ir.DenseFPElementsAttr)
-    number = ir.FloatAttr(attr.get_splat_value()).value if is_float else attr[0]
+    number = (ir.FloatAttr if is_float else ir.IntegerAttr)(splat).value
     return _cast_number(op.results[0].type, number)
 
 
@@ -417,7 +418,10 @@ def _read_constant_element(op: ir.Operation, index: Sequence[int]) -> Number | N
     position = 0
     for each, size in zip(index, kind.shape, strict=True):
         position = position * size + each
-    return _cast_number(kind, attr[position])
+    try:
+        return _cast_number(kind, attr[position])
+    except TypeError:  # integers below 8 bits: the bindings cannot index them
+        return None
 
 
 def _read_elements(op: ir.Operation) -> ir.DenseIntElementsAttr | ir.DenseFPElementsAttr | None:

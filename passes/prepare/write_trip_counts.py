@@ -143,7 +143,7 @@ def _determine_count(
     if _read_note(loop) != assumed.note:
         run.warn(
             f"{_format_place(loop)}the trip count of the loop {reason}: "
-            f"{what}{trips} is assumed; set it with --prepare=trip-count=N"
+            f"{what}{trips} is assumed; set it with hespas-opt --prepare=trip-count=N"
         )
     return assumed
 

@@ -93,3 +93,24 @@ def test_arguments_in_the_memory_of_the_host_take_none_of_the_device():
     result = hespas.estimate(jax.jit(update), *shapes, target="H100_80GB", form="fuse")
     assert result.memory.argument_bytes == 4 * 1024**2
     assert result.summary.stats["host_copies"]["operand_bytes"] == 4 * 1024**2
+
+
+def test_a_state_on_the_host_is_copied_once_each_way():
+    """JAX places every result of a program that names memories, also where it is already."""
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,))
+    host, device = (
+        NamedSharding(mesh, PartitionSpec(), memory_kind=kind) for kind in ("pinned_host", "device")
+    )
+
+    def update(parameters, state, gradient):
+        state = 0.9 * jax.device_put(state, device) + gradient
+        return parameters - state, jax.device_put(state, host)
+
+    step = jax.jit(update, out_shardings=(device, host), donate_argnums=(0, 1))
+    shapes = [
+        jax.ShapeDtypeStruct((1024, 1024), jnp.float32, sharding=each)
+        for each in (device, host, device)
+    ]
+    result = hespas.estimate(step, *shapes, target="H100_80GB", form="fuse")
+    copies = result.summary.stats["host_copies"]
+    assert (copies["count"], copies["operand_bytes"]) == (2, 2 * 4 * 1024**2)

@@ -14,7 +14,8 @@
 module {
   func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
     %host = stablehlo.custom_call @annotate_device_placement(%x) {has_side_effect = true, mhlo.frontend_attributes = {_xla_buffer_placement = "pinned_host"}} : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
-    %back = stablehlo.custom_call @MoveToDevice(%host) : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %kept = stablehlo.optimization_barrier %host : tensor<1024x1024xf32>
+    %back = stablehlo.custom_call @MoveToDevice(%kept) : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
     %same = stablehlo.custom_call @annotate_device_placement(%back) {backend_config = ""} : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
     return %same : tensor<1024x1024xf32>
   }

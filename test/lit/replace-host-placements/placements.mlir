@@ -7,17 +7,21 @@
 // CHECK-LABEL: module @whole
 // CHECK: func.func @main(%[[X:.*]]: tensor<16xf32>)
 // CHECK-NEXT: %[[A:.*]] = stablehlo.custom_call @hespas_offload(%[[X]]) : (tensor<16xf32>) -> tensor<16xf32>
-// CHECK-NEXT: %[[B:.*]] = stablehlo.custom_call @hespas_fetch(%[[A]]) : (tensor<16xf32>) -> tensor<16xf32>
+// CHECK-NEXT: %[[K:.*]] = stablehlo.optimization_barrier %[[A]]
+// CHECK-NEXT: %[[B:.*]] = stablehlo.custom_call @hespas_fetch(%[[K]]) : (tensor<16xf32>) -> tensor<16xf32>
 // CHECK-NEXT: %[[C:.*]] = stablehlo.custom_call @hespas_offload(%[[B]])
-// CHECK-NEXT: %[[D:.*]] = stablehlo.custom_call @hespas_fetch(%[[C]])
+// CHECK-NEXT: %[[L:.*]] = stablehlo.optimization_barrier %[[C]]
+// CHECK-NEXT: %[[D:.*]] = stablehlo.custom_call @hespas_fetch(%[[L]])
 // CHECK-NEXT: %[[E:.*]] = stablehlo.custom_call @hespas_offload(%[[D]])
 // CHECK-NEXT: return %[[D]], %[[E]]
 module @whole {
   func.func @main(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
     %0 = stablehlo.custom_call @annotate_device_placement(%x) {has_side_effect = true, mhlo.frontend_attributes = {_xla_buffer_placement = "pinned_host"}} : (tensor<16xf32>) -> tensor<16xf32>
-    %1 = stablehlo.custom_call @annotate_device_placement(%0) {has_side_effect = true, mhlo.frontend_attributes = {_xla_buffer_placement = "device"}} : (tensor<16xf32>) -> tensor<16xf32>
+    %k0 = stablehlo.optimization_barrier %0 : tensor<16xf32>
+    %1 = stablehlo.custom_call @annotate_device_placement(%k0) {has_side_effect = true, mhlo.frontend_attributes = {_xla_buffer_placement = "device"}} : (tensor<16xf32>) -> tensor<16xf32>
     %2 = stablehlo.custom_call @MoveToHost(%1) : (tensor<16xf32>) -> tensor<16xf32>
-    %3 = stablehlo.custom_call @MoveToDevice(%2) : (tensor<16xf32>) -> tensor<16xf32>
+    %k2 = stablehlo.optimization_barrier %2 : tensor<16xf32>
+    %3 = stablehlo.custom_call @MoveToDevice(%k2) : (tensor<16xf32>) -> tensor<16xf32>
     %4 = stablehlo.custom_call @annotate_device_placement(%3) {backend_config = ""} : (tensor<16xf32>) -> tensor<16xf32>
     %5 = "mhlo.custom_call"(%4) {call_target_name = "annotate_device_placement", mhlo.frontend_attributes = {_xla_buffer_placement = "unpinned_host"}} : (tensor<16xf32>) -> tensor<16xf32>
     return %4, %5 : tensor<16xf32>, tensor<16xf32>
@@ -129,7 +133,7 @@ module @two {
 // CHECK-NEXT: stablehlo.negate %[[A]]
 // CHECK-NEXT: %[[B:.*]] = stablehlo.custom_call @hespas_offload(%{{[a-z0-9]*}}) : (tensor<8x16xf32>)
 // CHECK-NEXT: stablehlo.dynamic_update_slice %[[B]],
-// CHECK-NEXT: %[[T:.*]] = stablehlo.tanh
+// CHECK-NEXT: %[[T:.*]] = stablehlo.custom_call @kernel
 // CHECK-NEXT: stablehlo.custom_call @hespas_fetch(%[[T]]) :
 // CHECK-NEXT: stablehlo.custom_call @hespas_offload(%[[T]]) :
 module @kept {
@@ -140,7 +144,7 @@ module @kept {
     %2 = stablehlo.negate %0 : tensor<1x16xf32>
     %3 = stablehlo.custom_call @MoveToHost(%y) : (tensor<8x16xf32>) -> tensor<8x16xf32>
     %4 = stablehlo.dynamic_update_slice %3, %x, %i, %i : (tensor<8x16xf32>, tensor<1x16xf32>, tensor<i32>, tensor<i32>) -> tensor<8x16xf32>
-    %5 = stablehlo.tanh %x : tensor<1x16xf32>
+    %5 = stablehlo.custom_call @kernel(%x) : (tensor<1x16xf32>) -> tensor<1x16xf32>
     %6 = stablehlo.custom_call @MoveToDevice(%5) : (tensor<1x16xf32>) -> tensor<1x16xf32>
     %7 = stablehlo.custom_call @MoveToHost(%5) : (tensor<1x16xf32>) -> tensor<1x16xf32>
     return %1, %2, %4, %6 : tensor<8x16xf32>, tensor<1x16xf32>, tensor<8x16xf32>, tensor<1x16xf32>

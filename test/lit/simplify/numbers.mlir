@@ -386,3 +386,21 @@ module @selected {
     return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+/// Numbers of 4 bits are read where all are equal; MLIR's bindings index no others.
+
+// CHECK-LABEL: module @narrow
+// CHECK: func.func @main(%[[X:.*]]: tensor<8xi4>)
+// CHECK: %[[Y:.*]] = stablehlo.multiply %[[X]], %{{.*}} : tensor<8xi4>
+// CHECK-NEXT: return %[[X]], %[[Y]]
+module @narrow {
+  func.func @main(%x: tensor<8xi4>) -> (tensor<8xi4>, tensor<8xi4>) {
+    %one = stablehlo.constant dense<1> : tensor<8xi4>
+    %c = stablehlo.constant dense<[1, 2, 3, -4, 5, 6, 7, -8]> : tensor<8xi4>
+    %0 = stablehlo.multiply %x, %one : tensor<8xi4>
+    %1 = stablehlo.multiply %x, %c : tensor<8xi4>
+    return %0, %1 : tensor<8xi4>, tensor<8xi4>
+  }
+}

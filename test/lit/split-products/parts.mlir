@@ -81,3 +81,19 @@ module @whole {
     return %0, %1 : tensor<4096x4096xbf16>, tensor<1024x1024xi32>
   }
 }
+
+// -----
+
+/// Complex numbers are divided like others, and more of their bytes into fewer parts.
+
+// CHECK-LABEL: module @complex
+// CHECK: stablehlo.dot_general {{.*}} -> tensor<128x64x64xcomplex<f32>>
+// CHECK: stablehlo.constant dense<(0.000000e+00,0.000000e+00)> : tensor<complex<f32>>
+// CHECK: stablehlo.dot_general {{.*}} -> tensor<64x64x64xcomplex<f64>>
+module @complex {
+  func.func @main(%x: tensor<64x65536xcomplex<f32>>, %w: tensor<65536x64xcomplex<f32>>, %y: tensor<64x65536xcomplex<f64>>, %v: tensor<65536x64xcomplex<f64>>) -> (tensor<64x64xcomplex<f32>>, tensor<64x64xcomplex<f64>>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x65536xcomplex<f32>>, tensor<65536x64xcomplex<f32>>) -> tensor<64x64xcomplex<f32>>
+    %1 = stablehlo.dot_general %y, %v, contracting_dims = [1] x [0] : (tensor<64x65536xcomplex<f64>>, tensor<65536x64xcomplex<f64>>) -> tensor<64x64xcomplex<f64>>
+    return %0, %1 : tensor<64x64xcomplex<f32>>, tensor<64x64xcomplex<f64>>
+  }
+}

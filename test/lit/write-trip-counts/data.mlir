@@ -8,7 +8,7 @@
 
 /// A loop that depends on data has the count of the option, or 1 with a warning.
 
-// CHECK: warning: {{.*}}data.mlir:22:10: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
+// CHECK: warning: {{.*}}data.mlir:22:10: the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N
 // CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"}
 // OPTION-NOT: warning
 // OPTION: hespas.trips = 9 : i64, hespas.trips_note = "trip count 9 set by option: it depends on data"}

@@ -68,7 +68,7 @@ module @called {
   func.func private @inner(%n: tensor<i32>, %x: tensor<8xf32>) -> tensor<8xf32> {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1> : tensor<i32>
-    // expected-warning @+1 {{the trip count of the loop changes in the loop around it, and is 3.5 on average: 4 is assumed; set it with --prepare=trip-count=N}}
+    // expected-warning @+1 {{the trip count of the loop changes in the loop around it, and is 3.5 on average: 4 is assumed; set it with hespas-opt --prepare=trip-count=N}}
     %0:2 = stablehlo.while(%j = %zero, %z = %x) : tensor<i32>, tensor<8xf32> cond {
       %4 = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %4 : tensor<i1>
@@ -98,7 +98,7 @@ module @branch {
     } do {
       %is_one = stablehlo.compare EQ, %i, %one, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       %2 = "stablehlo.if"(%is_one) ({
-        // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N}}
+        // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N}}
         %4:2 = stablehlo.while(%j = %zero, %z = %y) : tensor<i32>, tensor<8xf32> cond {
           %5 = stablehlo.compare LT, %j, %i, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
           stablehlo.return %5 : tensor<i1>
@@ -235,7 +235,7 @@ module @differ {
   func.func private @inner(%n: tensor<i32>, %x: tensor<8xf32>) -> tensor<8xf32> {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1> : tensor<i32>
-    // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N}}
+    // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N}}
     %0:2 = stablehlo.while(%j = %zero, %z = %x) : tensor<i32>, tensor<8xf32> cond {
       %4 = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %4 : tensor<i1>

@@ -3,7 +3,7 @@
 // RUN: hespas-opt %s --write-trip-counts --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=WARNING
 // RUN: hespas-opt %s --write-trip-counts=trip-count=3 --split-input-file | filecheck %s --check-prefix=OPTION
 
-// WARNING: maximum.mlir:21:12: the trip count of the loop depends on data: its maximum of 50 is assumed; set it with --prepare=trip-count=N
+// WARNING: maximum.mlir:21:12: the trip count of the loop depends on data: its maximum of 50 is assumed; set it with hespas-opt --prepare=trip-count=N
 // OPTION-COUNT-7: hespas.trips = 3 : i64, hespas.trips_note = "trip count 3 set by option: it depends on data"
 
 /// A loop that ends when data say so runs at most as often as the other part of its condition allows.

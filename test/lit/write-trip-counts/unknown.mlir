@@ -2,9 +2,9 @@
 // RUN: hespas-opt %s --write-trip-counts --write-trip-counts --split-input-file | filecheck %s
 // RUN: hespas-opt %s --write-trip-counts --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=WARNING
 
-// WARNING-COUNT-4: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
+// WARNING-COUNT-4: the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N
 // WARNING: the trip count of the loop depends on data: its maximum of 16 is assumed
-// WARNING-COUNT-5: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
+// WARNING-COUNT-5: the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N
 // WARNING-NOT: warning
 
 /// A bound that is an argument of the program.
