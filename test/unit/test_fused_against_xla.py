@@ -67,6 +67,11 @@ def grouped_attention(query: Any, key: Any, value: Any) -> Any:
     return jnp.einsum("bkgts,bskh->btkgh", weights, value)
 
 
+def grouped_attention_in_f32(query: Any, key: Any, value: Any) -> Any:
+    weights = jax.nn.softmax(jnp.einsum("btkgh,bskh->bkgts", query, key), -1)
+    return jnp.einsum("bkgts,bskh->btkgh", weights, value)
+
+
 def repeated_attention(x: Any, query: Any, key: Any, value: Any, output: Any) -> Any:
     """A layer of attention with 16 heads, of which four read the same keys and values."""
     batch, positions, features = x.shape
@@ -452,6 +457,9 @@ CASES: dict[str, Case] = {
     "grouped queries": (
         grouped_attention, ((4, 1024, 8, 4, 128),) + ((4, 1024, 8, 128),) * 2, BF16, 0.01,
     ),
+    "grouped queries in f32": (
+        grouped_attention_in_f32, ((4, 1024, 4, 4, 128),) + ((4, 1024, 4, 128),) * 2, F32, 0.01,
+    ),
     "grouped queries, gradient": (
         differentiate(grouped_attention), ((2, 2048, 2, 8, 64),) + ((2, 2048, 2, 64),) * 2,
         BF16, 0.06,
@@ -603,6 +611,7 @@ OF_JAXLIB_012 = frozenset(
         "rows of an operand in another order", "choice of experts", "rotated heads",
         "sinks", "latent keys", "rotated heads of one product",
         "rotated heads of one product, gradient", "rotated heads in groups",
+        "grouped queries in f32",
     )
 )  # fmt: skip
 
