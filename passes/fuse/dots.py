@@ -236,14 +236,14 @@ def has_whole_tiles(side: DotOperand, parts: Sequence[int]) -> bool:
     """Return whether XLA's kernels read several dimensions as one, in tiles of 16 and more.
 
     Args:
-        side: An operand without a batch.
+        side: An operand.
         parts: The sizes of the dimensions that a view merges to those of the operand.
     """
     roles = find_roles(parts, side.shape)
     wide = [
         (role in side.contracting, size)
         for role, size in zip(roles, parts, strict=True)
-        if role != NO_ROLE
+        if role != NO_ROLE and role not in side.batch
     ]
     return all(
         size % LEAST_TILE == 0 or LEAST_TILE % size == 0

@@ -9,6 +9,7 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import has_fusions
 from hespas.passes.base import PassRun, check_choice, check_minimum, option, repeat_option
 from hespas.passes.fuse import KernelFusion
+from hespas.passes.fuse.assign_orders import AssignOrdersPass
 from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
 from hespas.passes.fuse.copy_carried_values import CopyCarriedValuesPass
 from hespas.passes.fuse.copy_kept_values import CopyKeptValuesPass
@@ -144,7 +145,12 @@ class FusePass(PassList):
             (has_libraries, FoldTransposesPass(), "products may read what the pass before moved"),
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
-            (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
+            (
+                has_libraries,
+                AssignOrdersPass(),
+                "products are merged, so that it is known what slices share",
+            ),
+            (is_xla, FoldTransposesPass(), "those of the passes before are folded into products"),
             (
                 has_libraries,
                 TransposeOperandsPass(has_kernels),
@@ -162,7 +168,11 @@ class FusePass(PassList):
             ),
             (is_xla, SplitScansPass(), "each part may be fused with what it reads"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
-            (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
+            (
+                is_xla,
+                SimplifyPass(layouts=True),
+                "the rewrites leave reshapes, and ops without users",
+            ),
             (True, SinkConstantsPass(), "the merging of equal ops would move the copies out again"),
             (
                 is_xla,

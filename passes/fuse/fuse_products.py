@@ -18,7 +18,13 @@ from hespas.passes.base import check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DOT, VIEW, DotGeneral, list_products
 from hespas.passes.fuse.fold_transposes import create_swapped_product
-from hespas.passes.fuse.op_builder import OpBuilder, copy_operand_ops, fuse_ops
+from hespas.passes.fuse.fusion_graph import is_elementwise_op
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    copy_operand_ops,
+    fuse_ops,
+    get_static_shape,
+)
 from hespas.passes.fuse.product_kernels import (
     CONVERSIONS,
     PRODUCT_TYPES,
@@ -68,12 +74,37 @@ class FuseProductsPass(BlockPass):
                 )
             ]
             output = collect_output_ops(op, in_matrices=self.own)
+            if self.own:
+                inner += [scalar for reader in output for scalar in _copy_scalar_ops(reader)]
             if self.own or inner or output:
                 is_custom = self.own or any(map(is_widening, inner))
                 kind = "kCustom" if is_custom else "kOutput"
                 fusion = fuse_ops([*inner, op, *output], kind, "gemm", op)
                 if is_custom:
                     _orient_product(fusion.regions[0].blocks[0])
+
+
+def _copy_scalar_ops(reader: ir.Operation) -> list[ir.Operation]:
+    """Copy the ops that compute the numbers which an op of a kernel reads everywhere."""
+    copies: list[ir.Operation] = []
+    for number, value in enumerate(reader.operands):
+        broadcast = get_defining_op(value)
+        if broadcast is not None and broadcast.name == BROADCAST:
+            makers: dict[ir.Value, ir.Operation] = {}
+            _collect_scalar_ops(broadcast.operands[0], makers)
+            ops = [*makers.values(), broadcast] if makers else []
+            copies += copy_operand_ops(reader, number, ops)
+    return copies
+
+
+def _collect_scalar_ops(value: ir.Value, makers: dict[ir.Value, ir.Operation]) -> None:
+    """Collect the elementwise ops that compute a number, by their results, in order."""
+    op = get_defining_op(value)
+    if op is None or value in makers or get_static_shape(value) or not is_elementwise_op(op.name):
+        return
+    for operand in op.operands:
+        _collect_scalar_ops(operand, makers)
+    makers[value] = op
 
 
 def _sort_in_post_order(block: ir.Block) -> list[ir.Operation]:

@@ -63,6 +63,7 @@ CONVERSIONS = {
 none for integers without a sign."""
 TILE = 64  # the rows or columns of each operand of a concatenation are a multiple
 GROWTH_BYTES = 1024  # by which the result of an applied op may exceed what it reads
+RUN_BYTES = 16  # of elements in a row, of which a kernel reads multiples
 BATCH = 0  # the role of the batch of a product, before those of rows and columns
 
 
@@ -242,7 +243,8 @@ def _collect_transpose(product: ir.Operation, number: int) -> list[ir.Operation]
     """Collect the transpose of an operand that the kernel reads untransposed, and its views.
 
     What is contracted must be one piece of what is transposed, in the same order, and the other
-    dimensions at most two, of whole tiles. Of a right operand it must not be innermost.
+    dimensions at most two, of whole tiles. Of a right operand it must not be innermost. The batch
+    must be outermost, and what stays innermost have multiples of 16 bytes.
     """
     side = DotGeneral.from_op(product).sides[number]
     op = get_defining_op(product.operands[number])
@@ -250,7 +252,7 @@ def _collect_transpose(product: ir.Operation, number: int) -> list[ir.Operation]
     while op is not None and op.name == VIEW:
         views.append(op)
         op = get_defining_op(op.operands[0])
-    if op is None or op.name != TRANSPOSE or side.has_batch:
+    if op is None or op.name != TRANSPOSE or _count_innermost_bytes(op) % RUN_BYTES:
         return []
     dims = find_roles(get_static_shape(op.results[0]), side.shape)
     if not dims or not has_whole_tiles(side, _list_transposed_parts(op)):
@@ -259,13 +261,29 @@ def _collect_transpose(product: ir.Operation, number: int) -> list[ir.Operation]
     # The dimensions of the transpose, in the order of those of what is transposed.
     order = sorted(range(len(dims)), key=lambda place: permutation[place])
     order = [place for place in order if dims[place] != NO_ROLE]
+    batch = sorted(place for place in order if dims[place] in side.batch)
+    if order[: len(batch)] != batch:
+        return []
     pieces = [
-        (key, list(part)) for key, part in groupby(order, lambda d: dims[d] in side.contracting)
+        (key, list(part))
+        for key, part in groupby(order[len(batch) :], lambda d: dims[d] in side.contracting)
     ]
     contracted = [part for is_contracted, part in pieces if is_contracted]
     is_whole = contracted == [sorted(part) for part in contracted[:1]] and len(pieces) <= 3
     is_innermost = bool(pieces) and pieces[-1][0]
     return [op, *reversed(views)] if is_whole and not (number and is_innermost) else []
+
+
+def _count_innermost_bytes(transpose: ir.Operation) -> int:
+    """Count the bytes that are neighbours before and after a transpose."""
+    source = to_buffer_size(transpose.operands[0].type)
+    permutation = read_integer_list(transpose, "permutation", ())
+    wide = [dim for dim, size in enumerate(source.shape) if size != 1]
+    moved = [dim for dim in permutation if source.shape[dim] != 1]
+    neighbours, run = set(pairwise(moved)), wide[-1:]
+    while run != wide and (wide[-len(run) - 1], run[0]) in neighbours:
+        run.insert(0, wide[-len(run) - 1])
+    return math.prod(source.shape[dim] for dim in run) * source.bits // 8
 
 
 def _list_transposed_parts(transpose: ir.Operation) -> list[int]:

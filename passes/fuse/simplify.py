@@ -26,7 +26,7 @@ from hespas.estimators.rules.base import (
     read_integer_list,
     to_buffer_size,
 )
-from hespas.passes.base import PassRun
+from hespas.passes.base import PassRun, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
@@ -60,13 +60,18 @@ NumberRewrite = Callable[[ir.Operation, Numbers], "ir.Value | None"]  # not all 
 LAYOUT = "result_layout"  # XLA writes it on transposes that may change only the layout
 
 
+@dataclass(frozen=True)
 class SimplifyPass(BlockPass):
     """Simplify algebra, merge equal ops, and remove unused ops, loops and branches."""
 
     name: ClassVar[str] = "simplify"
 
+    layouts: bool = option(
+        False, "layouts are assigned: what is broadcast may be a copy in another order"
+    )
+
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
-        simplifier = _Simplifier()
+        simplifier = _Simplifier(self.layouts)
         # Outer blocks come first, so that the ops that inner blocks capture are simple already.
         for block in reversed(view):
             for loop in find_named_ops(block, (WHILE,)):
@@ -104,10 +109,12 @@ class _Simplifier:
     """Rewrites ops, each after those that it reads.
 
     Attributes:
+        has_layouts: Whether transposes before broadcasts are copies.
         numbers: The values whose elements are all equal to a constant number.
         scatters: The results of scatters: an addition that reads none is not looked at.
     """
 
+    has_layouts: bool
     numbers: dict[ir.Value, Number] = field(default_factory=dict)
     scatters: set[ir.Value] = field(default_factory=set)
 
@@ -148,7 +155,12 @@ class _Simplifier:
                     return new
             if name == ADD and self.scatters.isdisjoint(operands):
                 return None
-        return rewrite(op) if rewrite is not None and has_static_values(op) else None
+        if rewrite is None or not has_static_values(op):
+            return None
+        new = rewrite(op)
+        if new is None and name == BROADCAST and not self.has_layouts:
+            return _broadcast_before_transpose(op)
+        return new
 
 
 def _merge_counters(loop: ir.Operation) -> None:
@@ -280,7 +292,7 @@ def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
     is_nested = inner is not None and inner.name == BROADCAST
     has_same_type = source.type == op.results[0].type
     if not (is_nested or has_same_type):
-        return _broadcast_before_transpose(op)
+        return None
     dims = read_integer_list(op, "broadcast_dimensions", ())
     if has_same_type and list(dims) == sorted(dims):
         return source

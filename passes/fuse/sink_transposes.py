@@ -92,10 +92,10 @@ class SinkTransposesPass(BlockPass):
             plain |= unmoved
         analysis.drop_unmoved()
         known = analysis.computed.keys() | analysis.moved
-        _Rewriter(analysis.orders, known).rewrite_ops(analysis.ops)
+        Rewriter(analysis.orders, known).rewrite_ops(analysis.ops)
 
 
-class _Order(NamedTuple):
+class Order(NamedTuple):
     """The order of a value's dimensions in memory, in parts of them that are wider than 1.
 
     Attributes:
@@ -123,7 +123,7 @@ class _Order(NamedTuple):
         """Return the numbers of the parts of each dimension; an empty tuple if they do not fit."""
         return _divide_dims(self.sizes, shape)
 
-    def reshape(self, shape: Dims) -> _Order | None:
+    def reshape(self, shape: Dims) -> Order | None:
         """Return the order after a reshape, which splits parts, and merges neighbours in memory.
 
         Returns None if a part would be in several dimensions.
@@ -139,11 +139,11 @@ class _Order(NamedTuple):
             sizes.append(above // below)
             makers.append((self.places[part], below))
         ranked = sorted(makers)
-        return _Order(tuple(sizes), tuple(ranked.index(place) for place in makers))._merge_parts(
+        return Order(tuple(sizes), tuple(ranked.index(place) for place in makers))._merge_parts(
             [below in bounds[1] for below in every[:-1]]
         )
 
-    def _merge_parts(self, starts: Sequence[bool]) -> _Order:
+    def _merge_parts(self, starts: Sequence[bool]) -> Order:
         """Merge each part that starts no dimension with the one before it, if it follows it."""
         sizes: list[int] = []
         places: list[int] = []
@@ -154,13 +154,13 @@ class _Order(NamedTuple):
                 sizes.append(size)
                 places.append(place)
         ranked = sorted(places)
-        return _Order(tuple(sizes), tuple(ranked.index(place) for place in places))
+        return Order(tuple(sizes), tuple(ranked.index(place) for place in places))
 
-    def select_parts(self, parts: Sequence[int]) -> _Order:
+    def select_parts(self, parts: Sequence[int]) -> Order:
         """Return the order of what has only these parts, in this order."""
         places = [self.places[part] for part in parts]
         ranked = sorted(places)
-        return _Order(
+        return Order(
             tuple(self.sizes[part] for part in parts),
             tuple(ranked.index(place) for place in places),
         )
@@ -186,9 +186,9 @@ def _divide_dims(sizes: Dims, shape: Dims) -> tuple[Dims, ...]:
     return tuple(divided) if products == shape and part == len(sizes) else ()
 
 
-def _make_plain_order(shape: Sequence[int]) -> _Order:
+def make_plain_order(shape: Sequence[int]) -> Order:
     sizes = tuple(size for size in shape if size != 1)
-    return _Order(sizes, tuple(range(len(sizes))))
+    return Order(sizes, tuple(range(len(sizes))))
 
 
 class _Claim(NamedTuple):
@@ -200,7 +200,7 @@ class _Claim(NamedTuple):
     """
 
     number: int
-    order: _Order | None
+    order: Order | None
 
 
 @dataclass(slots=True)
@@ -223,7 +223,7 @@ class _OrderAnalysis:
 
     plain: Collection[ir.Value] = ()
     claims: Mapping[ir.Value, _Claim] = field(default_factory=dict)
-    orders: dict[ir.Value, _Order] = field(default_factory=dict)
+    orders: dict[ir.Value, Order] = field(default_factory=dict)
     ops: list[ir.Operation] = field(default_factory=list)
     computed: dict[ir.Value, int] = field(default_factory=dict)
     moved: set[ir.Value] = field(default_factory=set)
@@ -338,7 +338,7 @@ class _OrderAnalysis:
                     pending.append((maker, claim))
         return claims
 
-    def _find_claimable_values(self, value: ir.Value, order: _Order | None) -> list[ir.Value]:
+    def _find_claimable_values(self, value: ir.Value, order: Order | None) -> list[ir.Value]:
         """Find the values that can be computed in another order for what reads a value.
 
         Returns:
@@ -346,7 +346,7 @@ class _OrderAnalysis:
             which can be computed in that order; an empty list if there is no such op.
         """
         values = [value]
-        plain = _make_plain_order(get_static_shape(value))
+        plain = make_plain_order(get_static_shape(value))
         wanted = order or plain
         while self._get_order(value) != order:
             maker = get_defining_op(value)
@@ -365,11 +365,11 @@ class _OrderAnalysis:
             values.append(value)
         return []
 
-    def _can_read_in(self, value: ir.Value, order: _Order) -> bool:
+    def _can_read_in(self, value: ir.Value, order: Order) -> bool:
         """Return whether an elementwise op can read a value in an order of the same parts."""
         if value not in self.computed:
             return self._has_any_order(value, order)
-        known = self._get_order(value) or _make_plain_order(get_static_shape(value))
+        known = self._get_order(value) or make_plain_order(get_static_shape(value))
         return not get_static_shape(value) or known.sizes == order.sizes
 
     def find_returned_sums(self, terminator: ir.Operation) -> set[ir.Value]:
@@ -404,12 +404,12 @@ class _OrderAnalysis:
             self._get_order(op.operands[0]) is not None and _is_repetition(op)
         )
 
-    def _get_order(self, value: ir.Value) -> _Order | None:
+    def _get_order(self, value: ir.Value) -> Order | None:
         """Return the order of a value if it is not that of its dimensions."""
         order = self.orders.get(value)
         return None if order is None or order.is_plain else order
 
-    def _find_result_order(self, op: ir.Operation) -> _Order | None:
+    def _find_result_order(self, op: ir.Operation) -> Order | None:
         """Return the order of the result of an op that is computed in the order of its operands."""
         if op.name == DOT:
             if self.computed[op.results[0]] in self._matrix_products:
@@ -433,16 +433,16 @@ class _OrderAnalysis:
                 return _order_repetition(op, order)
             if op.name == BROADCAST:
                 return order if order.divide_dims(get_static_shape(op.results[0])) else None
-            return _order_reduction(op, order) if op.name == REDUCE else _resize_order(op, order)
+            return order_reduction(op, order) if op.name == REDUCE else resize_order(op, order)
         if not self._is_elementwise(op.name):
             return None
         return self._find_elementwise_order(op)
 
-    def _find_transposed_order(self, op: ir.Operation) -> _Order | None:
+    def _find_transposed_order(self, op: ir.Operation) -> Order | None:
         order = self._get_order(op.operands[0])
-        return _transpose_order(op, order or _make_plain_order(get_static_shape(op.operands[0])))
+        return transpose_order(op, order or make_plain_order(get_static_shape(op.operands[0])))
 
-    def _find_elementwise_order(self, op: ir.Operation) -> _Order | None:
+    def _find_elementwise_order(self, op: ir.Operation) -> Order | None:
         """Return the order of the first product of the operands, if the others can have it too."""
         if len(op.operands) == 1:
             return self._get_order(op.operands[0])
@@ -464,7 +464,7 @@ class _OrderAnalysis:
                 return None
         return order
 
-    def _find_concatenated_order(self, op: ir.Operation) -> _Order | None:
+    def _find_concatenated_order(self, op: ir.Operation) -> Order | None:
         """Return the order of the first operand, if all are computed in parts of one dimension."""
         order = self._get_order(op.operands[0])
         if order is None or not all(value in self.computed for value in op.operands):
@@ -476,14 +476,17 @@ class _OrderAnalysis:
         for value in op.operands:
             sizes = list(order.sizes)
             sizes[parts[0]] = get_static_shape(value)[axis]
-            known = self._get_order(value) or _make_plain_order(get_static_shape(value))
+            known = self._get_order(value) or make_plain_order(get_static_shape(value))
             if known.sizes != tuple(sizes):
                 return None
         sizes = list(order.sizes)
         sizes[parts[0]] = get_static_shape(op.results[0])[axis]
-        return _Order(tuple(sizes), order.places)
+        return Order(tuple(sizes), order.places)
 
-    def _is_transposed_freely(self, value: ir.Value, order: _Order) -> bool:
+    def _has_any_order(self, value: ir.Value, order: Order) -> bool:
+        return has_any_order(value, order, self.orders)
+
+    def _is_transposed_freely(self, value: ir.Value, order: Order) -> bool:
         """Return whether the transpose of a value is the value, an iota or a broadcast of a vector.
 
         XLA moves the transpose of a matrix product behind an op of which this is true of all other
@@ -500,28 +503,29 @@ class _OrderAnalysis:
             places = [order.places[part] for part in parts]
             return bool(divided) and places == sorted(places)
         is_iota = op is not None and op.name == IOTA
-        return (is_iota or _is_uniform(value)) and self._has_any_order(value, order)
-
-    def _has_any_order(self, value: ir.Value, order: _Order) -> bool:
-        """Return whether a value can be made in an order of dimensions without a transpose."""
-        if _is_uniform(value):
-            return True
-        op = get_defining_op(value)
-        if op is None or not has_static_values(op):
-            return False
-        if op.name == BROADCAST:
-            return bool(_find_broadcast_parts(op, order, self.orders))
-        if op.name == IOTA:
-            return _find_iota_part(op, order) is not None
-        is_applied = len(op.results) == 1 and self._is_elementwise(op.name)
-        return is_applied and all(self._has_any_order(operand, order) for operand in op.operands)
+        return (is_iota or is_uniform(value)) and self._has_any_order(value, order)
 
 
-def _is_uniform(value: ir.Value) -> bool:
+def has_any_order(value: ir.Value, order: Order, orders: Mapping[ir.Value, Order]) -> bool:
+    """Return whether a value can be made in an order of dimensions without a transpose."""
+    if is_uniform(value):
+        return True
+    op = get_defining_op(value)
+    if op is None or not has_static_values(op):
+        return False
+    if op.name == BROADCAST:
+        return bool(_find_broadcast_parts(op, order, orders))
+    if op.name == IOTA:
+        return _find_iota_part(op, order) is not None
+    is_applied = len(op.results) == 1 and is_elementwise_op(op.name)
+    return is_applied and all(has_any_order(operand, order, orders) for operand in op.operands)
+
+
+def is_uniform(value: ir.Value) -> bool:
     return not get_static_shape(value) or read_uniform_constant(value) is not None
 
 
-def _keeps_roles(result: ir.Value, order: _Order) -> bool:
+def _keeps_roles(result: ir.Value, order: Order) -> bool:
     """Return whether the rows and the columns of a product of matrices are one piece each.
 
     Args:
@@ -544,7 +548,7 @@ def _is_repetition(broadcast: ir.Operation) -> bool:
     return not is_unit_broadcast(broadcast) and is_merged and list(dims) == sorted(dims)
 
 
-def _order_repetition(broadcast: ir.Operation, order: _Order) -> _Order:
+def _order_repetition(broadcast: ir.Operation, order: Order) -> Order:
     """Return the order in which repeated elements follow the part before their dimension."""
     parts = iter(range(len(order.sizes)))
     divided = dict(
@@ -566,11 +570,11 @@ def _order_repetition(broadcast: ir.Operation, order: _Order) -> _Order:
             sizes.append(size)
             keys.append((keys[-1][0], dim + 1))
     ranked = sorted(keys[1:])
-    return _Order(tuple(sizes), tuple(ranked.index(key) for key in keys[1:]))
+    return Order(tuple(sizes), tuple(ranked.index(key) for key in keys[1:]))
 
 
 def _find_broadcast_parts(
-    broadcast: ir.Operation, order: _Order, orders: Mapping[ir.Value, _Order]
+    broadcast: ir.Operation, order: Order, orders: Mapping[ir.Value, Order]
 ) -> list[Dims]:
     """Find the parts of a broadcast's result, whose order is given, that each source dim makes.
 
@@ -590,14 +594,14 @@ def _find_broadcast_parts(
     return parts
 
 
-def _find_iota_part(iota: ir.Operation, order: _Order) -> int | None:
+def _find_iota_part(iota: ir.Operation, order: Order) -> int | None:
     """Find the part of an iota's result that it counts along; None if it counts along several."""
     dim = read_integer(iota, "iota_dimension", 0)
     parts = order.divide_dims(get_static_shape(iota.results[0]))
     return parts[dim][0] if parts and len(parts[dim]) == 1 else None
 
 
-def _transpose_order(op: ir.Operation, order: _Order) -> _Order | None:
+def transpose_order(op: ir.Operation, order: Order) -> Order | None:
     """Return the order of the result of a transpose; None if it is one of layouts only."""
     permutation = read_plain_permutation(op)
     if permutation is None:
@@ -606,7 +610,7 @@ def _transpose_order(op: ir.Operation, order: _Order) -> _Order | None:
     return order.select_parts([part for dim in permutation for part in parts[dim]])
 
 
-def _is_undone(product: ir.Operation, order: _Order) -> bool:
+def _is_undone(product: ir.Operation, order: Order) -> bool:
     """Return whether a transpose is all that reads a product, and gives it its plain order.
 
     Otherwise the product reads its operand in the order of its dimensions, as XLA's do.
@@ -617,7 +621,7 @@ def _is_undone(product: ir.Operation, order: _Order) -> bool:
         if following is None or not order.divide_dims(get_static_shape(reader.results[0])):
             return False
         reader = following
-    after = _transpose_order(reader, order) if reader.name == TRANSPOSE else None
+    after = transpose_order(reader, order) if reader.name == TRANSPOSE else None
     if after is None:
         return False
     batch, free = (
@@ -630,13 +634,13 @@ def _is_undone(product: ir.Operation, order: _Order) -> bool:
     return after.is_plain or after.places == swapped  # by a product of swapped sides
 
 
-def _order_reduction(op: ir.Operation, order: _Order) -> _Order:
+def order_reduction(op: ir.Operation, order: Order) -> Order:
     reduced = read_integer_list(op, "dimensions", ())
     parts = order.divide_dims(get_static_shape(op.operands[0]))
     return order.select_parts([p for dim, ps in enumerate(parts) if dim not in reduced for p in ps])
 
 
-def _resize_order(op: ir.Operation, order: _Order) -> _Order | None:
+def resize_order(op: ir.Operation, order: Order) -> Order | None:
     """Return the order of the result of an op that treats each dimension by itself.
 
     The dimensions that it treats are single parts.
@@ -650,7 +654,7 @@ def _resize_order(op: ir.Operation, order: _Order) -> _Order | None:
                 return None
             sizes[parts[0]] = after[dim]
     kept = [part for part, size in enumerate(sizes) if size != 1]
-    return _Order(tuple(sizes), order.places).select_parts(kept)
+    return Order(tuple(sizes), order.places).select_parts(kept)
 
 
 def _find_treated_dims(op: ir.Operation) -> set[int]:
@@ -687,20 +691,18 @@ class _ProductParts(NamedTuple):
     """
 
     sides: tuple[DotOperand, DotOperand]
-    order: _Order
+    order: Order
 
 
-def _order_product(op: ir.Operation, orders: Sequence[_Order | None]) -> _Order | None:
+def _order_product(op: ir.Operation, orders: Sequence[Order | None]) -> Order | None:
     product = _divide_product(op, orders)
     return product.order if product else None
 
 
-def _divide_product(op: ir.Operation, orders: Sequence[_Order | None]) -> _ProductParts | None:
+def _divide_product(op: ir.Operation, orders: Sequence[Order | None]) -> _ProductParts | None:
     """Divide the dimensions of a product into the parts that the orders of its operands have."""
     old = DotGeneral.from_op(op).sides
-    known = [
-        order or _make_plain_order(side.shape) for order, side in zip(orders, old, strict=True)
-    ]
+    known = [order or make_plain_order(side.shape) for order, side in zip(orders, old, strict=True)]
     divided = [order.divide_dims(side.shape) for order, side in zip(known, old, strict=True)]
     if orders[0] is None or orders[1] is None:  # A plain operand is divided as the other one.
         given, plain = (1, 0) if orders[0] is None else (0, 1)
@@ -713,7 +715,7 @@ def _divide_product(op: ir.Operation, orders: Sequence[_Order | None]) -> _Produ
             for other, dim in zip(others, dims, strict=True)
         }
         shape = [n for dim, size in enumerate(old[plain].shape) for n in sizes.get(dim, [size])]
-        known[plain] = _make_plain_order(shape)
+        known[plain] = make_plain_order(shape)
         divided[plain] = known[plain].divide_dims(old[plain].shape)
     roles = [
         [[part for dim in dims for part in parts[dim]] for dims in (s.batch, s.contracting, s.free)]
@@ -739,7 +741,7 @@ def _divide_product(op: ir.Operation, orders: Sequence[_Order | None]) -> _Produ
         free_orders.append(order.select_parts(free))
     batch_sizes = [known[0].sizes[part] for part in roles[0][0]]
     left = len(batch_sizes) + len(free_orders[0].sizes)
-    order = _Order(
+    order = Order(
         (*batch_sizes, *free_orders[0].sizes, *free_orders[1].sizes),
         (
             *range(len(batch_sizes)),
@@ -751,7 +753,7 @@ def _divide_product(op: ir.Operation, orders: Sequence[_Order | None]) -> _Produ
 
 
 @dataclass(slots=True)
-class _Rewriter:
+class Rewriter:
     """Rewrites the ops of a cluster.
 
     Attributes:
@@ -760,7 +762,7 @@ class _Rewriter:
         values: What is computed instead of each of these: its parts in the order of memory.
     """
 
-    orders: Mapping[ir.Value, _Order]
+    orders: Mapping[ir.Value, Order]
     computed: Collection[ir.Value]
     values: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
@@ -788,11 +790,11 @@ class _Rewriter:
         order, source = self.orders[result], op.operands[0]
         if op.name == DOT:
             return self._rewrite_product(op)
-        if op.name == RESHAPE:
-            return builder.create_reshape(self.values[source], order.memory_sizes)
         if op.name == BROADCAST and _is_repetition(op):
             return self._rewrite_repetition(op)
-        if op.name in (TRANSPOSE, BROADCAST):
+        if op.name in (RESHAPE, BROADCAST):
+            return builder.create_reshape(self.read_reshaped(op, order), order.memory_sizes)
+        if op.name == TRANSPOSE:
             if source in self.values:
                 return self.values[source]
             shape = get_static_shape(source)
@@ -810,10 +812,14 @@ class _Rewriter:
             attributes["dimensions"] = make_i64_array(reduced, op.context)
             operands = [self.values[source], op.operands[1]]
         else:
-            operands = [self._reorder(op, value, order) for value in op.operands]
+            operands = [self.reorder(op, value, order) for value in op.operands]
         kinds = [builder.make_tensor_type(order.memory_sizes, result)]
         body = op if len(op.regions) else None
         return builder.create_op(op.name, operands, kinds, attributes, body=body).results[0]
+
+    def read_reshaped(self, op: ir.Operation, order: Order) -> ir.Value:
+        """Return the operand of a reshape in the order that gives the result the one given."""
+        return self.values[op.operands[0]]
 
     def _rewrite_repetition(self, op: ir.Operation) -> ir.Value:
         builder, order, before = OpBuilder(op), self.orders[op.results[0]], op.operands[0]
@@ -861,23 +867,23 @@ class _Rewriter:
         for value in op.operands:
             sizes = list(order.sizes)
             sizes[part] = get_static_shape(value)[axis]
-            values.append(self._reorder(op, value, _Order(tuple(sizes), order.places)))
+            values.append(self.reorder(op, value, Order(tuple(sizes), order.places)))
         return OpBuilder(op).create_concatenate(values, order.places[part])
 
-    def _reorder(self, op: ir.Operation, value: ir.Value, order: _Order) -> ir.Value:
+    def reorder(self, op: ir.Operation, value: ir.Value, order: Order) -> ir.Value:
         """Return an operand in the order of an elementwise op."""
         if not get_static_shape(value):
             return value
         if value not in self.computed:
             return self._remake(op, value, order)
         builder = OpBuilder(op)
-        known = self.orders.get(value) or _Order(order.sizes, tuple(range(len(order.sizes))))
+        known = self.orders.get(value) or Order(order.sizes, tuple(range(len(order.sizes))))
         part = self.values.get(value) or builder.create_reshape(value, known.sizes)
         if known == order:
             return part
         return builder.create_transpose(part, order.sort_by_place(known.places))
 
-    def _remake(self, op: ir.Operation, value: ir.Value, order: _Order) -> ir.Value:
+    def _remake(self, op: ir.Operation, value: ir.Value, order: Order) -> ir.Value:
         """Make a value in another order of dimensions before an op."""
         maker, builder = get_defining_op(value), OpBuilder(op)
         assert maker is not None
@@ -892,7 +898,7 @@ class _Rewriter:
             attributes["iota_dimension"] = to_i64_attr(order.places[part], op.context)
             return builder.create_op(IOTA, [], [kind], attributes).results[0]
         if maker.name != BROADCAST:
-            operands = [self._reorder(op, operand, order) for operand in maker.operands]
+            operands = [self.reorder(op, operand, order) for operand in maker.operands]
             return builder.create_op(maker.name, operands, [kind], attributes).results[0]
         source = maker.operands[0]
         parts = [p for ps in _find_broadcast_parts(maker, order, self.orders) for p in ps]
@@ -903,8 +909,15 @@ class _Rewriter:
         else:
             source = builder.create_reshape(source, [order.sizes[part] for part in parts])
         dims = [order.places[part] for part in parts]
+        source, dims = self.order_source(op, source, dims)
         attributes["broadcast_dimensions"] = make_i64_array(dims, op.context)
         return builder.create_op(BROADCAST, [source], [kind], attributes).results[0]
+
+    def order_source(
+        self, op: ir.Operation, source: ir.Value, dims: Sequence[int]
+    ) -> tuple[ir.Value, Sequence[int]]:
+        """Return what is broadcast for an op to these dimensions, perhaps as a copy, with these."""
+        return source, dims
 
     def _rewrite_product(self, op: ir.Operation) -> ir.Value:
         product = _divide_product(op, [self._get_order(value) for value in op.operands])
@@ -918,6 +931,6 @@ class _Rewriter:
         ]
         return create_product(op, operands, product.sides).results[0]
 
-    def _get_order(self, value: ir.Value) -> _Order | None:
+    def _get_order(self, value: ir.Value) -> Order | None:
         order = self.orders.get(value)
         return None if order is None or order.is_plain else order

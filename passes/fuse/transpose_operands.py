@@ -35,6 +35,7 @@ from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
     get_static_shape,
+    invert_order,
     make_i64_array,
 )
 from hespas.passes.fuse.simplify import BROADCAST
@@ -65,15 +66,21 @@ class TransposeOperandsPass(BlockPass):
                 _transpose_operands(op, sides, readable)
 
     def _can_read(self, op: ir.Operation, position: int, side: DotOperand) -> bool:
-        """Return whether a product reads an operand as it is.
-
-        What is transposed anyway has the order of DotDecomposer's form.
-        """
         if not position and self.pieces and _has_rows_in_pieces(op.operands[0], side):
             return True
-        is_transposed = read_plain_permutation(get_defining_op(op.operands[position])) is not None
-        order = drop_unit_dims(_list_dims(position, side), side.shape)
-        return is_batch_of_matrices(side) and (not is_transposed or order == tuple(sorted(order)))
+        order = drop_unit_dims(list_read_dims(op, position, side), side.shape)
+        return order == tuple(sorted(order))
+
+
+def list_read_dims(op: ir.Operation, position: int, side: DotOperand) -> Dims:
+    """List the dimensions of an operand in the order in which XLA's libraries read it.
+
+    What is transposed anyway has the order of DotDecomposer's form.
+    """
+    is_transposed = read_plain_permutation(get_defining_op(op.operands[position])) is not None
+    if is_batch_of_matrices(side) and not is_transposed:
+        return tuple(range(len(side.shape)))
+    return _list_dims(position, side)
 
 
 def _list_dims(position: int, side: DotOperand) -> Dims:
@@ -104,7 +111,7 @@ def _transpose_operands(
 
 
 def _create_transpose(builder: OpBuilder, value: ir.Value, order: Dims) -> ir.Value:
-    """Create the transpose of a value; of what is repeated for each group of heads, before that."""
+    """Create the transpose of a value; what is repeated for groups of heads is so in this order."""
     repetition = find_repetition(value)
     if repetition is None:
         return builder.create_transpose(value, order)
@@ -115,14 +122,13 @@ def _create_transpose(builder: OpBuilder, value: ir.Value, order: Dims) -> ir.Va
     merged = [*shape[: dim - 1], shape[dim - 1] * repeated[dim], *shape[dim:]]
     if others or not dim or list(kept) != sorted(kept) or merged != list(get_static_shape(value)):
         return builder.create_transpose(value, order)
-    before = builder.create_transpose(source, order)
     place = order.index(dim - 1) + 1
-    sizes = [*get_static_shape(before)]
+    sizes = [shape[d] for d in order]
     sizes.insert(place, repeated[dim])
-    dims = [d for d in range(len(sizes)) if d != place]
+    dims = [d + (d >= place) for d in invert_order(order)]
     kind = builder.make_tensor_type(sizes, value)
     attributes = {DIMS: make_i64_array(dims, repetition.context)}
-    after = builder.create_op(BROADCAST, [before], [kind], attributes).results[0]
+    after = builder.create_op(BROADCAST, [source], [kind], attributes).results[0]
     return builder.create_reshape(after, [merged[d] for d in order])
 
 

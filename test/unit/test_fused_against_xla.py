@@ -67,6 +67,11 @@ def grouped_attention(query: Any, key: Any, value: Any) -> Any:
     return jnp.einsum("bkgts,bskh->btkgh", weights, value)
 
 
+def grouped_attention_in_f32(query: Any, key: Any, value: Any) -> Any:
+    weights = jax.nn.softmax(jnp.einsum("btkgh,bskh->bkgts", query, key), -1)
+    return jnp.einsum("bkgts,bskh->btkgh", weights, value)
+
+
 def repeated_attention(x: Any, query: Any, key: Any, value: Any, output: Any) -> Any:
     """A layer of attention with 16 heads, of which four read the same keys and values."""
     batch, positions, features = x.shape
@@ -101,6 +106,25 @@ def attend_to_text(query: Any, key: Any, value: Any, output: Any) -> Any:
     """Cross attention of Stable Diffusion: heads of 40 features, which are no whole tiles."""
     read = attention(query, key, value)
     return read.reshape(*query.shape[:2], -1) @ output
+
+
+def rotate(x: Any, cosines: Any, sines: Any) -> Any:
+    left, right = jnp.split(x.astype(F32), 2, -1)
+    turned = left * cosines - right * sines, right * cosines + left * sines
+    return jnp.concatenate(turned, -1).astype(x.dtype)
+
+
+def attend_rotated(x: Any, cosines: Any, sines: Any, *weights: Any) -> Any:
+    """Attention whose queries and keys are normalised and rotated; with grouped queries, if there
+    are several weights: those of queries, keys and values."""
+    heads = [(x @ weight).reshape(*x.shape[:2], -1, 128) for weight in weights]
+    query, key, value = heads if len(heads) > 1 else jnp.split(heads[0], 3, 2)
+    query, key = (
+        rotate(normalise_rms(each, 1.0), cosines, sines).astype(BF16) for each in (query, key)
+    )
+    if query.shape == key.shape:
+        return attention(query, key, value)
+    return grouped_attention(query.reshape(*key.shape[:3], -1, 128), key, value)
 
 
 def transpose_and_sum(x: Any) -> Any:
@@ -433,6 +457,9 @@ CASES: dict[str, Case] = {
     "grouped queries": (
         grouped_attention, ((4, 1024, 8, 4, 128),) + ((4, 1024, 8, 128),) * 2, BF16, 0.01,
     ),
+    "grouped queries in f32": (
+        grouped_attention_in_f32, ((4, 1024, 4, 4, 128),) + ((4, 1024, 4, 128),) * 2, F32, 0.01,
+    ),
     "grouped queries, gradient": (
         differentiate(grouped_attention), ((2, 2048, 2, 8, 64),) + ((2, 2048, 2, 64),) * 2,
         BF16, 0.06,
@@ -456,6 +483,18 @@ CASES: dict[str, Case] = {
     ),
     "rotated heads": (
         rotate_normalised, ((4, 1024, 16, 128), (1024, 1, 64), (1024, 1, 64)), BF16, 0.01,
+    ),
+    "rotated heads of one product": (
+        attend_rotated, ((4, 1024, 2048), (1024, 1, 64), (1024, 1, 64), (2048, 6144)), BF16, 0.01,
+    ),
+    "rotated heads of one product, gradient": (
+        differentiate(attend_rotated),
+        ((4, 1024, 2048), (1024, 1, 64), (1024, 1, 64), (2048, 6144)), BF16, 0.02,
+    ),
+    "rotated heads in groups": (
+        attend_rotated,
+        ((4, 1024, 2048), (1024, 1, 64), (1024, 1, 64), (2048, 2048)) + ((2048, 512),) * 2,
+        BF16, 0.02,
     ),
     "sinks": (attend_with_sinks, ((4, 16, 1024, 1024), (16,)), BF16, 0.01),
     "latent keys": (
@@ -570,7 +609,9 @@ OF_JAXLIB_012 = frozenset(
         "heads of 40 features", "one key head", "one key head, gradient", "one key head of a batch",
         "a query head for each key head, gradient", "columns in another order",
         "rows of an operand in another order", "choice of experts", "rotated heads",
-        "sinks", "latent keys",
+        "sinks", "latent keys", "rotated heads of one product",
+        "rotated heads of one product, gradient", "rotated heads in groups",
+        "grouped queries in f32",
     )
 )  # fmt: skip
 

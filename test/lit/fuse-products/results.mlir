@@ -212,3 +212,50 @@ module @sum {
     return %2 : tensor<64x256xf32>
   }
 }
+
+// -----
+
+/// The kernel computes a number that it multiplies its result by, also if something else reads it,
+
+// CHECK-LABEL: module @scale
+module @scale {
+  // CHECK: %[[ROOT:.*]] = stablehlo.sqrt %arg2 : tensor<bf16>
+  // CHECK: %[[P:.*]] = "mhlo.fusion"(%arg2, %arg0, %arg1)
+  // CHECK: stablehlo.sqrt %{{.*}} : tensor<bf16>
+  // CHECK: %[[SUM:.*]] = stablehlo.add %{{.*}}, %{{.*}} : tensor<bf16>
+  // CHECK: stablehlo.broadcast_in_dim %[[SUM]]
+  // CHECK: mhlo.return
+  // CHECK: return %[[P]], %[[ROOT]]
+  func.func @main(%x: tensor<64x128xbf16>, %w: tensor<128x256xbf16>, %a: tensor<bf16>) -> (tensor<64x256xbf16>, tensor<bf16>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xbf16>, tensor<128x256xbf16>) -> tensor<64x256xbf16>
+    %1 = stablehlo.sqrt %a : tensor<bf16>
+    %2 = stablehlo.add %1, %1 : tensor<bf16>
+    %3 = stablehlo.broadcast_in_dim %2, dims = [] : (tensor<bf16>) -> tensor<64x256xbf16>
+    %4 = stablehlo.multiply %0, %3 : tensor<64x256xbf16>
+    return %4, %1 : tensor<64x256xbf16>, tensor<bf16>
+  }
+}
+
+// -----
+
+/// but not one that is sliced from others, and no vectors.
+
+// CHECK-LABEL: module @parts
+module @parts {
+  // CHECK: %[[S:.*]] = stablehlo.slice %arg2
+  // CHECK: %[[N:.*]] = stablehlo.reshape %[[S]]
+  // CHECK: "mhlo.fusion"(%arg0, %arg1, %[[N]])
+  // CHECK: %[[V:.*]] = stablehlo.sqrt %arg3
+  // CHECK: stablehlo.broadcast_in_dim %[[V]]
+  func.func @main(%x: tensor<64x128xbf16>, %w: tensor<128x256xbf16>, %a: tensor<8xbf16>, %v: tensor<256xbf16>) -> tensor<64x256xbf16> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xbf16>, tensor<128x256xbf16>) -> tensor<64x256xbf16>
+    %1 = stablehlo.slice %a [2:3] : (tensor<8xbf16>) -> tensor<1xbf16>
+    %2 = stablehlo.reshape %1 : (tensor<1xbf16>) -> tensor<bf16>
+    %3 = stablehlo.broadcast_in_dim %2, dims = [] : (tensor<bf16>) -> tensor<64x256xbf16>
+    %4 = stablehlo.multiply %0, %3 : tensor<64x256xbf16>
+    %5 = stablehlo.sqrt %v : tensor<256xbf16>
+    %6 = stablehlo.broadcast_in_dim %5, dims = [1] : (tensor<256xbf16>) -> tensor<64x256xbf16>
+    %7 = stablehlo.add %4, %6 : tensor<64x256xbf16>
+    return %7 : tensor<64x256xbf16>
+  }
+}

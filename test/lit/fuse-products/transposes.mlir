@@ -197,3 +197,42 @@ module @innermost {
     return %1 : tensor<512x16x64xbf16>
   }
 }
+
+// -----
+
+/// Of a batch of matrices, too, if the batch is outermost and the elements that stay in a row are multiples of 16 bytes.
+
+// CHECK-LABEL: module @batch
+module @batch {
+  // CHECK: "mhlo.fusion"(%arg1, %arg0)
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [0, 1, 3, 2] : (tensor<16x64x32x4xf32>)
+  func.func @main(%v: tensor<16x128x64xf32>, %p: tensor<16x64x32x4xf32>) -> tensor<16x128x128xf32> {
+    %0 = stablehlo.transpose %p, dims = [0, 1, 3, 2] : (tensor<16x64x32x4xf32>) -> tensor<16x64x4x32xf32>
+    %1 = stablehlo.reshape %0 : (tensor<16x64x4x32xf32>) -> tensor<16x64x128xf32>
+    %2 = stablehlo.dot_general %v, %1, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<16x128x64xf32>, tensor<16x64x128xf32>) -> tensor<16x128x128xf32>
+    return %2 : tensor<16x128x128xf32>
+  }
+}
+
+// -----
+
+/// Not 8 bytes, or a batch behind other dimensions.
+
+// CHECK-LABEL: module @rows
+module @rows {
+  // CHECK: %[[P:.*]] = stablehlo.transpose %arg1
+  // CHECK: %[[PV:.*]] = stablehlo.reshape %[[P]]
+  // CHECK: "mhlo.fusion"(%arg0, %[[PV]])
+  // CHECK: %[[Q:.*]] = stablehlo.transpose %arg2
+  // CHECK: %[[QV:.*]] = stablehlo.reshape %[[Q]]
+  // CHECK: "mhlo.fusion"(%arg0, %[[QV]])
+  func.func @main(%v: tensor<16x128x64xbf16>, %p: tensor<16x64x32x4xbf16>, %q: tensor<64x16x4x32xbf16>) -> (tensor<16x128x128xbf16>, tensor<16x128x128xbf16>) {
+    %0 = stablehlo.transpose %p, dims = [0, 1, 3, 2] : (tensor<16x64x32x4xbf16>) -> tensor<16x64x4x32xbf16>
+    %1 = stablehlo.reshape %0 : (tensor<16x64x4x32xbf16>) -> tensor<16x64x128xbf16>
+    %2 = stablehlo.dot_general %v, %1, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<16x128x64xbf16>, tensor<16x64x128xbf16>) -> tensor<16x128x128xbf16>
+    %3 = stablehlo.transpose %q, dims = [1, 0, 2, 3] : (tensor<64x16x4x32xbf16>) -> tensor<16x64x4x32xbf16>
+    %4 = stablehlo.reshape %3 : (tensor<16x64x4x32xbf16>) -> tensor<16x64x128xbf16>
+    %5 = stablehlo.dot_general %v, %4, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<16x128x64xbf16>, tensor<16x64x128xbf16>) -> tensor<16x128x128xbf16>
+    return %2, %5 : tensor<16x128x128xbf16>, tensor<16x128x128xbf16>
+  }
+}

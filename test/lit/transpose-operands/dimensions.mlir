@@ -163,12 +163,11 @@ module @pieces {
 
 // -----
 
-/// Keys that are repeated for each group of query heads are transposed before,
+/// Keys that are repeated for each group of query heads are repeated in the order of the product,
 
 // CHECK-LABEL: module @repeated
 module @repeated {
-  // CHECK: %[[K:.*]] = stablehlo.transpose %arg1, dims = [0, 2, 3, 1] : (tensor<2x24x3x8xf32>) -> tensor<2x3x8x24xf32>
-  // CHECK-NEXT: %[[B:.*]] = stablehlo.broadcast_in_dim %[[K]], dims = [0, 1, 3, 4] : (tensor<2x3x8x24xf32>) -> tensor<2x3x5x8x24xf32>
+  // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim %arg1, dims = [0, 4, 1, 3] : (tensor<2x24x3x8xf32>) -> tensor<2x3x5x8x24xf32>
   // CHECK-NEXT: %[[R:.*]] = stablehlo.reshape %[[B]] : (tensor<2x3x5x8x24xf32>) -> tensor<2x15x8x24xf32>
   // CHECK-NEXT: stablehlo.dot_general %arg0, %[[R]], batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2]
   func.func @main(%q: tensor<2x15x16x8xf32>, %k: tensor<2x24x3x8xf32>) -> tensor<2x15x16x24xf32> {

@@ -1,0 +1,508 @@
+"""Orders of what is computed of products before other products read it, as by XLA's layouts.
+
+XLA assigns layouts by constraints (xla/service/layout_assignment.cc). A product with a batch reads
+each operand in one order. That order is passed on: at once to all that is computed element by
+element, in slices or by concatenation, and to what else these read or is computed of them; later
+through reshapes and reductions. The constraints of the first product are passed on first. So keys
+that are normalised and rotated have the order in which the first product reads them up to what
+rotates them, and queries that are rotated by the same values have it too. A copy into another order
+moves behind ops that read nothing else (move_copy_to_users.cc).
+
+Here an order in memory is an order of dimensions, and a copy a transpose. What is computed of the
+results of products with a batch has the order that sink-transposes gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from hespas.dialects.mlir import get_defining_op, ir
+from hespas.estimators.rules.base import read_integer, read_integer_list
+from hespas.estimators.rules.movement import is_unit_broadcast
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dots import DOT, Dims, DotGeneral
+from hespas.passes.fuse.fold_transposes import read_plain_permutation, sort_contracted_dims
+from hespas.passes.fuse.fusion_graph import is_elementwise_op
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    find_named_ops,
+    get_static_shape,
+    has_static_values,
+    sort_in_block_order,
+)
+from hespas.passes.fuse.simplify import BROADCAST
+from hespas.passes.fuse.sink_transposes import (
+    CONCATENATE,
+    PAD,
+    REDUCE,
+    RESHAPE,
+    SLICE,
+    TRANSPOSE,
+    Order,
+    Rewriter,
+    has_any_order,
+    is_uniform,
+    make_plain_order,
+    order_reduction,
+    resize_order,
+    transpose_order,
+)
+from hespas.passes.fuse.transpose_operands import list_read_dims
+
+ALIGNED = "aligned"  # the kind of ops whose operands and result have one layout
+LEAST_REDUCED = 32  # elements whose reduction gives its operand an order, so that these are rows
+MAX_UPDATES = 8  # of one constraint, so that the propagation ends
+
+
+class AssignOrdersPass(BlockPass):
+    """Compute what is made of products in the order in which other products read it."""
+
+    name: ClassVar[str] = "assign-orders"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        dots = map(DotGeneral.from_op, find_named_ops(block, (DOT,)))
+        products = [dot for dot in dots if dot.sides[0].has_batch]
+        region = _Region()
+        region.collect_nodes(block, [value for dot in products for value in dot.op.operands])
+        if not region.has_meetings():
+            return
+        propagation = _Propagation(region)
+        propagation.propagate_constraints(products)
+        orders = _find_computed_orders(region, propagation)
+        ops = [node.op for node in region.nodes if node.result in orders]
+        copied = _find_copied_values(ops, orders, region)
+        _CopyingRewriter(orders, copied).rewrite_ops(ops)
+
+
+class _CopyingRewriter(Rewriter):
+    """Rewrites ops that read copies of what has another order."""
+
+    def read_reshaped(self, op: ir.Operation, order: Order) -> ir.Value:
+        source = op.operands[0]
+        before = order.reshape(get_static_shape(source))
+        assert before is not None
+        return self.reorder(op, source, before)
+
+    def order_source(
+        self, op: ir.Operation, source: ir.Value, dims: Sequence[int]
+    ) -> tuple[ir.Value, Sequence[int]]:
+        order = sorted(range(len(dims)), key=dims.__getitem__)
+        if order == sorted(order):
+            return source, dims
+        return OpBuilder(op).create_transpose(source, order), sorted(dims)
+
+
+class _Node(NamedTuple):
+    """An op that lets constraints pass.
+
+    Attributes:
+        op: The op.
+        kind: Its name, or ALIGNED; RESHAPE for broadcasts that only add dimensions of size 1.
+        operands: Its operands.
+        result: Its only result.
+        is_computed: Whether it is computed of the result of a product.
+    """
+
+    op: ir.Operation
+    kind: str
+    operands: Sequence[ir.Value]
+    result: ir.Value
+    is_computed: bool
+
+
+@dataclass(slots=True)
+class _Region:
+    """The ops before products with a batch, and what else is computed of their operands.
+
+    Attributes:
+        nodes: The ops in program order.
+        makers: The op of each value that one of them makes.
+        readers: The ops that read a value, with the numbers of their operands.
+    """
+
+    nodes: list[_Node] = field(default_factory=list)
+    makers: dict[ir.Value, _Node] = field(default_factory=dict)
+    readers: dict[ir.Value, list[tuple[_Node, int]]] = field(default_factory=dict)
+    # Whether each source is the result of a product, and whether of one with a batch.
+    _sources: dict[ir.Value, tuple[bool, bool]] = field(default_factory=dict)
+
+    def collect_nodes(self, block: ir.Block, values: Sequence[ir.Value]) -> None:
+        """Collect the ops that make values, and those that read what products make before."""
+        found: dict[ir.Value, tuple[ir.Operation, str]] = {}
+        pending = list(values)
+        while pending:
+            self._collect_makers(block, pending, found)
+            self._sort_nodes(list(found.values()))
+            computed = [node.result for node in self.nodes if node.is_computed]
+            computed += [value for value, (is_product, _) in self._sources.items() if is_product]
+            pending = []
+            for value in computed:
+                for use in value.uses:
+                    reader = use.owner.operation
+                    made = [result for result in reader.results if result not in found]
+                    if made and reader.block == block and _find_kind(reader):
+                        pending += made
+
+    def _collect_makers(
+        self,
+        block: ir.Block,
+        pending: list[ir.Value],
+        found: dict[ir.Value, tuple[ir.Operation, str]],
+    ) -> None:
+        while pending:
+            value = pending.pop()
+            if value in found or value in self._sources:
+                continue
+            op = get_defining_op(value)
+            if op is None or op.block != block or not (kind := _find_kind(op)):
+                dot = op if op is not None and op.name == DOT else None
+                has_batch = dot is not None and DotGeneral.from_op(dot).sides[0].has_batch
+                self._sources[value] = (dot is not None, has_batch)
+                continue
+            found[value] = (op, kind)
+            pending += op.operands
+
+    def _sort_nodes(self, found: list[tuple[ir.Operation, str]]) -> None:
+        """Sort the ops, without those that are computed of products with a batch."""
+        self.nodes.clear()
+        self.makers.clear()
+        self.readers.clear()
+        excluded = {value for value, (_, has_batch) in self._sources.items() if has_batch}
+        for op, kind in sort_in_block_order(found, lambda pair: pair[0]):
+            operands = list(op.operands)
+            result = op.results[0]
+            if not excluded.isdisjoint(operands):
+                excluded.add(result)
+                continue
+            is_computed = any(
+                self.makers[value].is_computed if value in self.makers else self.is_product(value)
+                for value in operands
+            )
+            node = _Node(op, kind, operands, result, is_computed)
+            self.nodes.append(node)
+            self.makers[result] = node
+            for number, value in enumerate(operands):
+                self.readers.setdefault(value, []).append((node, number))
+
+    def is_product(self, value: ir.Value) -> bool:
+        """Return whether a value is the result of a product, which XLA computes as one matrix."""
+        return self._sources.get(value, (False, False))[0]
+
+    def is_copied(self, value: ir.Value) -> bool:
+        """Return whether a value is computed of products, and so copied for another order."""
+        node = self.makers.get(value)
+        if node is None:
+            return self.is_product(value)
+        return node.is_computed and node.kind != BROADCAST
+
+    def has_meetings(self) -> bool:
+        """Return whether an op computes something of a product and of other values."""
+        return any(
+            node.is_computed
+            and len(node.operands) > 1
+            and not all(map(is_uniform, node.operands[1:]))
+            for node in self.nodes
+        )
+
+
+def _find_kind(op: ir.Operation) -> str:
+    """Return the kind of an op that lets constraints pass; an empty string for others."""
+    name = op.name
+    if len(op.results) != 1 or not has_static_values(op):
+        return ""
+    if name == BROADCAST:
+        return RESHAPE if is_unit_broadcast(op) else BROADCAST
+    if name == TRANSPOSE:
+        return name if read_plain_permutation(op) is not None else ""
+    if name in (RESHAPE, REDUCE):
+        return name
+    is_aligned = name in (SLICE, PAD, CONCATENATE) or is_elementwise_op(name)
+    return ALIGNED if is_aligned and len(op.operands) else ""
+
+
+@dataclass(slots=True)
+class _Constraint:
+    """The order of a value or of an operand: its dimensions wider than 1, from major to minor."""
+
+    dims: Dims
+    is_mandatory: bool
+    is_urgent: bool
+    updates: int = 0
+
+
+_Place = tuple[ir.Value, int]
+"""What has a constraint: a value and -1, or an op's result and the number of the op's operand."""
+WHOLE = -1
+
+
+@dataclass(slots=True)
+class _Propagation:
+    """Passes on constraints as XLA does.
+
+    Attributes:
+        region: The ops that let constraints pass.
+        constraints: The constraints of values and operands.
+    """
+
+    region: _Region
+    constraints: dict[_Place, _Constraint] = field(default_factory=dict)
+    _added: list[_Place] = field(default_factory=list)
+
+    def get_order(self, value: ir.Value, place: _Place | None = None) -> Order:
+        """Return the order of a value, or the one in which an operand is read."""
+        known = self.constraints.get(place or (value, WHOLE))
+        shape = get_static_shape(value)
+        return _to_order(known.dims, shape) if known else make_plain_order(shape)
+
+    def propagate_constraints(self, products: Sequence[DotGeneral]) -> None:
+        """Pass on the orders in which products read their operands, those of the first first."""
+        pending: deque[tuple[_Place, ir.Value]] = deque()
+        read: dict[_Place, ir.Value] = {}
+        for dot in products:
+            for position in (1, 0):
+                value = dot.op.operands[position]
+                place = (dot.op.results[0], position)
+                dims = _list_wide_dims(
+                    list_read_dims(dot.op, position, sort_contracted_dims(dot.sides)[position]),
+                    get_static_shape(value),
+                )
+                if value in self.region.makers:
+                    self.constraints[place] = _Constraint(dims, True, True)
+                    read[place] = value
+                    pending.append((place, value))
+        while pending:
+            place, value = pending.popleft()
+            dims = self.constraints[place].dims
+            if place in read:
+                self._constrain_value(value, dims, is_mandatory=False, is_urgent=True)
+            elif place[1] == WHOLE:
+                self._propagate_value(value, dims)
+            else:
+                self._propagate_operand(self.region.makers[place[0]], place[1], dims)
+            added, self._added = self._added, []
+            for new in added:
+                entry = (new, new[0])
+                if self.constraints[new].is_urgent:
+                    pending.appendleft(entry)
+                else:
+                    pending.append(entry)
+
+    def _constrain_value(
+        self, value: ir.Value, dims: Dims, *, is_mandatory: bool, is_urgent: bool
+    ) -> None:
+        known = self.constraints.get((value, WHOLE))
+        if known is not None and known.dims == dims:
+            is_raised = (is_mandatory and not known.is_mandatory) or (
+                is_urgent and not known.is_urgent
+            )
+            known.is_mandatory |= is_mandatory
+            known.is_urgent |= is_urgent
+            if is_raised:
+                self._added.append((value, WHOLE))
+        else:
+            self._constrain((value, WHOLE), value, dims, is_mandatory, is_urgent)
+
+    def _constrain_operand(
+        self, node: _Node, number: int, dims: Dims, *, is_mandatory: bool, is_urgent: bool
+    ) -> None:
+        place = (node.result, number)
+        known = self.constraints.get(place)
+        if known is None or known.dims != dims:
+            self._constrain(place, node.operands[number], dims, is_mandatory, is_urgent)
+
+    def _constrain(
+        self, place: _Place, value: ir.Value, dims: Dims, is_mandatory: bool, is_urgent: bool
+    ) -> None:
+        known = self.constraints.get(place)
+        updates = known.updates + 1 if known else 0
+        if len(dims) < 2 or (known and (not is_mandatory or updates > MAX_UPDATES)):
+            return
+        self.constraints[place] = _Constraint(dims, is_mandatory, is_urgent, updates)
+        self._added.append(place)
+
+    def _propagate_operand(self, node: _Node, number: int, dims: Dims) -> None:
+        """Pass on the order of an operand to the value, and to the result and its siblings."""
+        value = node.operands[number]
+        self._constrain_value(value, dims, is_mandatory=False, is_urgent=True)
+        shape, after = get_static_shape(value), get_static_shape(node.result)
+        if node.kind == ALIGNED:
+            if node.op.name == CONCATENATE and not _is_largest(node, number):
+                return
+            for sibling, other in enumerate(node.operands):
+                sizes = get_static_shape(other)
+                if sibling != number and len(sizes) == len(shape):
+                    self._constrain_operand(
+                        node,
+                        sibling,
+                        _align_dims(dims, shape, sizes),
+                        is_mandatory=True,
+                        is_urgent=True,
+                    )
+            self._constrain_value(
+                node.result, _align_dims(dims, shape, after), is_mandatory=True, is_urgent=True
+            )
+        elif node.kind == TRANSPOSE:
+            permutation = read_plain_permutation(node.op) or ()
+            made = tuple(permutation.index(dim) for dim in dims)
+            self._constrain_value(node.result, made, is_mandatory=True, is_urgent=True)
+        elif node.kind == RESHAPE and not self.region.is_product(value):
+            made = _reshape_dims(dims, shape, after)
+            if made is not None:
+                urgent = _adds_unit_dims(shape, after)
+                self._constrain_value(node.result, made, is_mandatory=False, is_urgent=urgent)
+
+    def _propagate_value(self, value: ir.Value, dims: Dims) -> None:
+        """Pass on the order of a value to the operands of its op, and to what reads it."""
+        node = self.region.makers.get(value)
+        if node is not None:
+            self._propagate_to_operands(node, dims)
+        for reader, number in self.region.readers.get(value, ()):
+            self._constrain_operand(reader, number, dims, is_mandatory=False, is_urgent=True)
+
+    def _propagate_to_operands(self, node: _Node, dims: Dims) -> None:
+        after = get_static_shape(node.result)
+        before = get_static_shape(node.operands[0])
+        if node.kind == ALIGNED:
+            for number, operand in enumerate(node.operands):
+                shape = get_static_shape(operand)
+                if len(shape) == len(after):
+                    self._constrain_operand(
+                        node,
+                        number,
+                        _align_dims(dims, after, shape),
+                        is_mandatory=True,
+                        is_urgent=True,
+                    )
+        elif node.kind == BROADCAST:
+            kept = read_integer_list(node.op, "broadcast_dimensions", ())
+            read = [kept.index(dim) for dim in dims if dim in kept]
+            wide = _list_wide_dims(read, before)
+            self._constrain_operand(node, 0, wide, is_mandatory=True, is_urgent=False)
+        elif node.kind == TRANSPOSE:
+            permutation = read_plain_permutation(node.op) or ()
+            read = tuple(permutation[dim] for dim in dims)
+            self._constrain_operand(node, 0, read, is_mandatory=False, is_urgent=True)
+        elif node.kind == RESHAPE and not self.region.is_product(node.operands[0]):
+            aligned = _reshape_dims(dims, after, before)
+            if aligned is not None:
+                urgent = _adds_unit_dims(before, after)
+                self._constrain_operand(node, 0, aligned, is_mandatory=False, is_urgent=urgent)
+        elif node.kind == REDUCE:
+            reduced = read_integer_list(node.op, "dimensions", ())
+            if math.prod(before[dim] for dim in reduced) >= LEAST_REDUCED:
+                kept = [dim for dim in range(len(before)) if dim not in reduced]
+                rows = _list_wide_dims([*(kept[dim] for dim in dims), *reduced], before)
+                self._constrain_operand(node, 0, rows, is_mandatory=False, is_urgent=False)
+
+
+def _list_wide_dims(dims: Sequence[int], shape: Dims) -> Dims:
+    return tuple(dim for dim in dims if shape[dim] != 1)
+
+
+def _to_order(dims: Dims, shape: Dims) -> Order:
+    wide = [dim for dim, size in enumerate(shape) if size != 1]
+    sizes = tuple(shape[dim] for dim in wide)
+    return Order(sizes, tuple(dims.index(dim) for dim in wide))
+
+
+def _align_dims(dims: Dims, shape: Dims, other: Dims) -> Dims:
+    """Return the order of a value of another shape, with what it alone has in its own place."""
+    aligned = [dim for dim in dims if other[dim] != 1]
+    for dim, size in enumerate(other):
+        if size != 1 and shape[dim] == 1:
+            aligned.insert(next((n for n, d in enumerate(aligned) if d > dim), len(aligned)), dim)
+    return tuple(aligned)
+
+
+def _reshape_dims(dims: Dims, shape: Dims, after: Dims) -> Dims | None:
+    """Return the order that a reshape need not change; None if there is none."""
+    order = _to_order(dims, shape).reshape(after)
+    wide = [dim for dim, size in enumerate(after) if size != 1]
+    if order is None or order.sizes != tuple(after[dim] for dim in wide):
+        return None
+    return tuple(order.sort_by_place(wide))
+
+
+def _adds_unit_dims(shape: Dims, after: Dims) -> bool:
+    return [size for size in shape if size != 1] == [size for size in after if size != 1]
+
+
+def _is_largest(node: _Node, number: int) -> bool:
+    axis = read_integer(node.op, "dimension", 0)
+    sizes = [get_static_shape(value)[axis] for value in node.operands]
+    return sizes[number] == max(sizes)
+
+
+def _find_computed_orders(region: _Region, propagation: _Propagation) -> dict[ir.Value, Order]:
+    """Find the orders in which ops are computed, when copies have moved behind those they can.
+
+    Returns:
+        The orders of what is computed of products in another order than that of its dimensions, or
+        reads such a value.
+    """
+    orders: dict[ir.Value, Order] = {}
+
+    def get_base(value: ir.Value) -> Order:
+        return orders.get(value) or make_plain_order(get_static_shape(value))
+
+    for node in region.nodes:
+        if not node.is_computed or node.kind == BROADCAST:
+            continue
+        source = node.operands[0]
+        base = get_base(source)
+        wanted = propagation.get_order(node.result)
+        order: Order | None = None
+        if node.kind == TRANSPOSE:
+            order = transpose_order(node.op, base)
+        elif node.kind == REDUCE:
+            order = order_reduction(node.op, base)
+        elif node.kind == RESHAPE:
+            order = _reshape_base(node, base, region, propagation)
+        elif node.op.name in (SLICE, PAD):
+            order = resize_order(node.op, base)
+        elif node.op.name == CONCATENATE:
+            bases = [get_base(value) for value in node.operands]
+            is_late = all(known.places == base.places for known in bases)
+            order = _to_concatenated(node, base) if is_late else wanted
+        else:
+            read = [value for value in node.operands if get_static_shape(value)]
+            is_late = all(region.is_copied(value) and get_base(value) == base for value in read)
+            order = base if is_late else wanted
+        if order and (not order.is_plain or not orders.keys().isdisjoint(node.operands)):
+            orders[node.result] = order
+    return orders
+
+
+def _reshape_base(
+    node: _Node, base: Order, region: _Region, propagation: _Propagation
+) -> Order | None:
+    """Return the order of a reshape's result; copies stay before those that divide or merge."""
+    source, after = node.operands[0], get_static_shape(node.result)
+    sizes = make_plain_order(after).sizes
+    if base.sizes == sizes:
+        return base
+    if region.is_product(source):
+        return None
+    order = propagation.get_order(source, (node.result, 0)).reshape(after)
+    return order if order and order.sizes == sizes else None
+
+
+def _to_concatenated(node: _Node, base: Order) -> Order:
+    shape = get_static_shape(node.result)
+    return Order(make_plain_order(shape).sizes, base.places)
+
+
+def _find_copied_values(
+    ops: Sequence[ir.Operation], orders: dict[ir.Value, Order], region: _Region
+) -> set[ir.Value]:
+    """Find what ops read that is copied for another order, because it cannot be made in it."""
+    return {
+        value
+        for op in ops
+        for value in op.operands
+        if region.is_copied(value) or not has_any_order(value, orders[op.results[0]], orders)
+    }
