@@ -217,3 +217,18 @@ module @no_axis attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// A placement without a memory is a call that XLA's partitioner does not know: each device computes all of it.
+
+// CHECK-LABEL: module @unnamed_memory
+module @unnamed_memory attributes {mhlo.num_partitions = 2 : i32} {
+  // CHECK: %[[ALL:.*]] = "stablehlo.all_gather"(%{{.*}} -> tensor<8xf32>
+  // CHECK-NEXT: stablehlo.custom_call @annotate_device_placement(%[[ALL]])
+  func.func public @main(%x: tensor<8xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}) -> tensor<8xf32> {
+    %1 = stablehlo.custom_call @annotate_device_placement(%x) {backend_config = ""} : (tensor<8xf32>) -> tensor<8xf32>
+    %2 = stablehlo.tanh %1 : tensor<8xf32>
+    return %2 : tensor<8xf32>
+  }
+}
