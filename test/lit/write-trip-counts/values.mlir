@@ -311,6 +311,31 @@ module @largest_of_others {
 
 // -----
 
+/// nor that of a part,
+
+// CHECK-LABEL: module @largest_of_part
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note
+module @largest_of_part {
+  func.func @main(%x: tensor<i32>) -> tensor<i32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %table = stablehlo.constant dense<[3, 5, 7, 9]> : tensor<4xi32>
+    %two = stablehlo.dynamic_slice %table, %zero, sizes = [2] : (tensor<4xi32>, tensor<i32>) -> tensor<2xi32>
+    %n = stablehlo.reduce(%two init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<2xi32>, tensor<i32>) -> tensor<i32>
+    %w = stablehlo.while(%i = %zero) : tensor<i32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %w : tensor<i32>
+  }
+}
+
+// -----
+
 /// nor is their sum.
 
 // CHECK-LABEL: module @sum
