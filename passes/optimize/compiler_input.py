@@ -18,7 +18,7 @@ from hespas.passes.prepare.device_grid import (
     get_channel_id,
     make_channel_attr,
 )
-from hespas.passes.prepare.legalise import inline_resources, legalise_dialects
+from hespas.passes.prepare.legalise import inline_resources
 from hespas.passes.prepare.op_shardings import constrain_sharded_values
 from hespas.passes.prepare.partition import (
     HLO_IMPORT,
@@ -61,8 +61,6 @@ def prepare_for_compiler(
     if HLO_IMPORT in module.operation.attributes:
         module.operation.walk(drop_layouts)
     if set_dimension_sizes(module, census, dims, run):
-        census = collect_census(module)
-    if census.has_op_with_prefix("shape.") and legalise_dialects(module, census):
         census = collect_census(module)
     spell_out_shardings(module, census)
     if has_global_shapes(module, census):
