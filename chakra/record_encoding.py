@@ -17,12 +17,6 @@ MAX_VARINT_BYTES = 10  # of a number of 64 bits
 @functools.lru_cache(maxsize=1 << 12)  # of a trace's numbers most have just been encoded
 def encode_varint(number: int) -> bytes:
     """Encode a non-negative integer in protobuf's base-128 form."""
-    if number < 128:
-        return bytes((number,))
-    if number < 16384:
-        return bytes((number & 127 | 128, number >> 7))
-    if number < 2097152:
-        return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14))
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)

@@ -148,20 +148,12 @@ class ProgramTrace:
 
     def drop_implied_deps(self, deps: Collection[int]) -> tuple[int, ...]:
         """Reduce dependencies to the last one of each chain, which implies the other ones."""
-        if len(deps) < 2:
-            return tuple(deps)
         chain = self.chain
         if len(deps) == 2:  # as of most steps
-            first, second = deps
-            if first > second:
-                first, second = second, first
+            first, second = sorted(deps)
             has_one_chain = chain.get(first, 0) == chain.get(second, 0)
             return (second,) if has_one_chain else (first, second)
-        last: dict[int, int] = {}
-        for d in deps:
-            key = chain.get(d, 0)
-            if key not in last or d > last[key]:
-                last[key] = d
+        last = {chain.get(dep, 0): dep for dep in sorted(deps)}
         return tuple(sorted(last.values()))
 
 
@@ -204,8 +196,6 @@ def round_durations(latencies_fs: Iterable[int]) -> list[NodeDuration]:
 
 def _shorten_latest_times(times: list[int], excess: int, least: int) -> None:
     for i in reversed(range(len(times))):
-        if excess <= 0:
-            return
         reduction = min(excess, times[i] - least)
         if reduction > 0:
             times[i] -= reduction

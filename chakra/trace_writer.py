@@ -291,7 +291,6 @@ class DeviceClassEncoder:
         deps = self._ids.list_node_ids(step)
         body = encode_node(step.id, name, NodeType.COMM_COLL_NODE, deps, 0, attrs)
         self._add_node_with_tail(slot, body)
-        self._ids.record_step_nodes(step, (step.id,))
 
     def _add_transfer(self, step: TraceStep, name: bytes, content: TransferContent) -> None:
         """Add the send and the receive of a transfer that the class takes part in."""
@@ -329,22 +328,20 @@ class DependencyIds:
     def list_present_steps(self, step: TraceStep) -> tuple[int, ...]:
         """Return the present steps that a step depends on."""
         absent = self._absent
-        if not absent or not any(d in absent for d in step.deps):
+        if absent.keys().isdisjoint(step.deps):
             return step.deps
         return self._trace.drop_implied_deps({s for d in step.deps for s in absent.get(d, (d,))})
 
     def list_node_ids(self, step: TraceStep) -> tuple[int, ...]:
         """Return the ids of the nodes that a step's nodes depend on."""
-        if not self._absent and not self._nodes:
-            return step.deps
         deps, nodes = self.list_present_steps(step), self._nodes
-        if not nodes or not any(d in nodes for d in deps):
+        if nodes.keys().isdisjoint(deps):
             return deps
         return tuple(n for d in deps for n in nodes.get(d, (d,)))
 
     def record_step_nodes(self, step: TraceStep, nodes: tuple[int, ...]) -> None:
-        """Record the ids of the nodes of a collective or transfer; no ids if it is absent."""
-        if not nodes:
-            self._absent[step.id] = self.list_present_steps(step)
-        elif nodes != (step.id,):
+        """Record the ids of the nodes of a transfer, or of none for a step that is absent."""
+        if nodes:
             self._nodes[step.id] = nodes
+        else:
+            self._absent[step.id] = self.list_present_steps(step)

@@ -110,13 +110,14 @@ class InMemoryPrograms:
                 )
             elif isinstance(operation, CollectiveContent):
                 group = slots.names[slots.find_group_slot(operation)].get(device)
-                if group is not None:
+                if group is None:
+                    ids.record_step_nodes(step, ())
+                else:
                     nodes.append(
                         _build_collective_node(
                             step.id, operation, ids.list_node_ids(step), group[0]
                         )
                     )
-                ids.record_step_nodes(step, () if group is None else (step.id,))
             elif isinstance(operation, HostCopyContent):
                 nodes.append(_build_host_node(step.id, operation, ids.list_node_ids(step)))
             else:

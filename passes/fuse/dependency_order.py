@@ -20,9 +20,6 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import list_read_values
 from hespas.passes.fuse.fusion_graph import has_side_effect
 
-MAX_RANK_LENGTH = 16  # numbers of a rank, from which all ranks are made anew
-
-
 # A position between any two others: compared number by number, and the last one is END.
 Rank = tuple[float, ...]
 END = float("inf")
@@ -110,9 +107,6 @@ class DependencyOrder:
         del rank[absorbed]
         self._redirect_edges(self.before, self.after, survivor, absorbed)
         self._redirect_edges(self.after, self.before, survivor, absorbed)
-        if len(merged) > MAX_RANK_LENGTH:
-            for position, unit in enumerate(sorted(rank, key=rank.__getitem__)):
-                rank[unit] = (position, END)
 
     def _collect_one_end(
         self, low: int, high: int, stops_at_path: bool = False
@@ -198,6 +192,5 @@ def order_topologically(
             missing_counts[user] -= 1
             if not missing_counts[user]:
                 heapq.heappush(ready, (position[user], user))
-    if len(order) < len(dependencies):
-        raise ValueError("the dependencies of the units are cyclic")
+    assert len(order) == len(dependencies)  # so they have no circle
     return order

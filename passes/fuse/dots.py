@@ -179,6 +179,9 @@ def format_product(
 def find_roles(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Find the role of each dimension: an index of ``sizes``, whose elements it has a part of.
 
+    Args:
+        shape: The sizes of the dimensions, of which there are as many elements as of ``sizes``.
+
     Returns:
         The roles; empty if a dimension has parts of two of them.
     """
@@ -191,8 +194,6 @@ def find_roles(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
             roles.append(NO_ROLE)
             continue
         if left == 1:
-            if not pending:
-                return []
             role, left = numbers.pop(0), pending.pop(0)
         if left % extent:
             return []

@@ -63,17 +63,16 @@ class DiamondFinder:
             return True
         is_chain = sum(self.graph.ops[member].kind == "reduce" for member in group) > 1
         index: int | None = max(group)
-        while index is not None:
-            index = self._find_only_user(self.graph.ops[index].results[0])
-            op = self.graph.ops[index] if index is not None else None
-            if op is not None and op.kind == "transpose":
+        while (index := self._find_only_user(self.graph.ops[index].results[0])) is not None:
+            op = self.graph.ops[index]
+            if op.kind == "transpose":
                 order = read_integer_list(op.op, "permutation", ())
                 readers = {use.owner.operation.name for use in op.op.results[0].uses}
                 if is_chain and order[-1] == len(order) - 1:
                     return False
                 return all(name.endswith(".return") or is_loop_op(name) for name in readers)
-            if op is None or op.kind != "elementwise":
-                return False
+            if op.kind != "elementwise":
+                break
         return False
 
     def _is_joined_and_transposed(self, value: int) -> bool:

@@ -383,8 +383,7 @@ def _is_only_moved(maker: ir.Operation | None) -> bool:
 
 def _convert_constant(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     number = numbers[0]
-    if number is None or op.operands[0].type == op.results[0].type:
-        return None
+    assert number is not None  # as all operands of an op of one
     wide, narrow = (str(get_element_type(value)) for value in (op.operands[0], op.results[0]))
     if FLOATS.get(wide, (0, 0)) >= FLOATS.get(narrow, (9, 0)) and math.isfinite(number):
         return OpBuilder(op).create_constant(op.results[0].type, number)  # is rounded to the type

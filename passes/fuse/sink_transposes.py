@@ -64,7 +64,6 @@ PARAMETERS: dict[str, dict[str, int | None]] = {
 
 None is the size of the dimension. Padding of windows has two numbers for each dimension.
 """
-_OPERAND_COUNTS = {REDUCE: 2, PAD: 2, WINDOWED_REDUCE: 2}
 KEEPS_ORDER = frozenset((TRANSPOSE, RESHAPE, REDUCE, CONCATENATE, *PARAMETERS))
 
 
@@ -425,8 +424,7 @@ class _OrderAnalysis:
             return self._find_concatenated_order(op)
         if op.name in KEEPS_ORDER or op.name == BROADCAST:
             order = self._get_order(op.operands[0])
-            if order is None or len(op.operands) > _OPERAND_COUNTS.get(op.name, 1):
-                return None
+            assert order is not None  # since other operands are single numbers
             if op.name == RESHAPE:
                 return order.reshape(get_static_shape(op.results[0]))
             if op.name == BROADCAST and _is_repetition(op):
@@ -434,8 +432,6 @@ class _OrderAnalysis:
             if op.name == BROADCAST:
                 return order if order.divide_dims(get_static_shape(op.results[0])) else None
             return order_reduction(op, order) if op.name == REDUCE else resize_order(op, order)
-        if not self._is_elementwise(op.name):
-            return None
         return self._find_elementwise_order(op)
 
     def _find_transposed_order(self, op: ir.Operation) -> Order | None:

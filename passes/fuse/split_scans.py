@@ -54,11 +54,9 @@ class _Scan:
         self.is_reverse = read_integer_list(op, "padding", ())[2 * dim] == 0
 
     def scan_inclusively(self, value: ir.Value, dim: int) -> ir.Value:
-        """Combine each element with all before it."""
+        """Combine each element with all before it, if there are more than fit into a tile."""
         shape = get_static_shape(value)
         size = shape[dim]
-        if size <= TILE:
-            return self._create_window(value, dim, size - 1)
         tiles = -(-size // TILE)
         padded = self._pad(value, dim, tiles * TILE - size, is_before=self.is_reverse)
         tiled = (*shape[:dim], tiles, TILE, *shape[dim + 1 :])

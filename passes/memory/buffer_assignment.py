@@ -34,8 +34,8 @@ def compute_allocated_bytes(
     end = program.end
     argument_deaths = {
         replaced[value]: death
-        for value, birth, death in program.lifetimes
-        if birth == 0 and replaced.get(value, value) != value
+        for value, _, death in program.lifetimes
+        if replaced.get(value, value) != value
     }
     result_bytes = 0
     # Negative size, whether it is a temporary and not a free buffer, first time, last time.
@@ -43,14 +43,14 @@ def compute_allocated_bytes(
     for value, birth, death in program.lifetimes:
         size = sizes[value]
         if death < end:
-            if birth or value not in replaced:
+            if value not in replaced:
                 requests.append((-size, True, birth, death))
             continue
         result_bytes += size
         occupied_until = argument_deaths.get(value, -1)
         if occupied_until >= birth:
             requests.append((-size, True, birth, occupied_until))
-        elif occupied_until + 1 < birth:
+        else:
             requests.append((-size, False, occupied_until + 1, birth - 1))
     free_intervals = _FreeIntervals(2 * len(requests))
     changes = [0] * (end + 3)
@@ -68,7 +68,7 @@ class _FreeIntervals:
 
     Invariant: buffers are added from the largest to the smallest, so a higher buffer number means a
     smaller buffer. The intervals are three arrays (first time, last time, buffer number), which
-    makes the search for a buffer fast.
+    makes the search for a buffer fast. An interval that ends before it starts is free for nothing.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -90,8 +90,7 @@ class _FreeIntervals:
         interval = fits[self.buffer[fits].argmax()]
         last, buffer = int(self.last[interval]), int(self.buffer[interval])
         self.last[interval] = birth - 1
-        if death < last:
-            self._append_interval(death + 1, last, buffer)
+        self._append_interval(death + 1, last, buffer)
         return True
 
     def _append_interval(self, first: int, last: int, buffer: int) -> None:

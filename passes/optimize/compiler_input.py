@@ -13,12 +13,12 @@ from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.check_input import check_input_form
 from hespas.passes.prepare.communicators import infer_grid_and_groups
-from hespas.passes.prepare.device_grid import drop_boundary_attrs
-from hespas.passes.prepare.legalise import (
-    inline_resources,
-    legalise_dialects,
-    split_variadic_collectives,
+from hespas.passes.prepare.device_grid import (
+    drop_boundary_attrs,
+    get_channel_id,
+    make_channel_attr,
 )
+from hespas.passes.prepare.legalise import inline_resources
 from hespas.passes.prepare.op_shardings import constrain_sharded_values
 from hespas.passes.prepare.partition import (
     HLO_IMPORT,
@@ -37,6 +37,8 @@ from hespas.support.errors import HespasError, extract_first_diagnostic
 
 OPTIMISED_OPS = {FUSION, "mhlo.bitcast"} | ASYNC_STARTS  # only XLA makes them
 ALLOWED_MHLO_OPS = ("mhlo.return",)
+VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
+CHANNEL = "channel_handle"
 
 
 def prepare_for_compiler(
@@ -60,8 +62,6 @@ def prepare_for_compiler(
         module.operation.walk(drop_layouts)
     if set_dimension_sizes(module, census, dims, run):
         census = collect_census(module)
-    if census.has_op_with_prefix("shape.") and legalise_dialects(module, census):
-        census = collect_census(module)
     spell_out_shardings(module, census)
     if has_global_shapes(module, census):
         compilation = build_compilation(module, census)
@@ -83,7 +83,7 @@ def prepare_for_compiler(
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)
     if _legalise_mhlo(module):
         census = collect_census(module)
-    if split_variadic_collectives(census):
+    if _split_variadic_collectives(census):
         census = collect_census(module)
     name_entry_main(module, census.entry)
     inline_resources(module)
@@ -125,3 +125,36 @@ def _legalise_mhlo(module: ir.Module) -> bool:
             f"XLA's compilers do not accept this op: {reason}", op=mhlo_ops[0]
         ) from None
     return True
+
+
+def _split_variadic_collectives(census: ModuleCensus) -> bool:
+    """Split collectives of several operands into one for each, and return whether there were any.
+
+    They are those that XLA refuses: an all_reduce with a channel, for whose tuple it finds no
+    layout, and an all_to_all of several shapes. XLA combines all_reduces again.
+    """
+    variadic = [op for op in census.select_ops_by_name(*VARIADIC) if len(op.operands) > 1]
+    channel = max(map(get_channel_id, census.list_collectives()), default=0) if variadic else 0
+    for op in variadic:
+        channel = _split_by_operand(op, channel)
+    return bool(variadic)
+
+
+def _split_by_operand(op: ir.Operation, channel: int) -> int:
+    """Replace an op by one for each operand, with channels after ``channel``; returns the last."""
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    for operand, result in zip(op.operands, op.results, strict=True):
+        if CHANNEL in attributes:
+            channel += 1
+            attributes[CHANNEL] = make_channel_attr(channel, 1, op.context)
+        single = ir.Operation.create(
+            op.name, [result.type], [operand], attributes,
+            regions=len(op.regions), loc=op.location, ip=ir.InsertionPoint(op),
+        )  # fmt: skip
+        copy = op.clone(ip=ir.InsertionPoint(op)).operation
+        for source, region in zip(copy.regions, single.regions, strict=True):
+            source.blocks[0].append_to(region)
+        copy.erase()
+        result.replace_all_uses_with(single.results[0])
+    op.erase()
+    return channel

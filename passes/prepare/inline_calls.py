@@ -9,8 +9,6 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import WAIT, CommAttr, RegionAttr
 from hespas.dialects.mlir import (
-    collect_func_calls,
-    collect_functions,
     find_attribute,
     get_attribute,
     get_symbol_name,
@@ -132,19 +130,6 @@ def warn_of_unfused_composites(census: ModuleCensus, run: PassRun) -> None:
             f"the composite '{name}' ({count} times) is estimated by the ops of its decomposition: "
             "as one kernel of a library it would take less time and memory"
         )
-
-
-def inline_region_calls(module: ir.Module) -> None:
-    """Inline the calls of the functions of regions, and erase what nothing else refers to."""
-    functions = collect_functions(module)
-    regions = {name for name, op in functions.items() if RegionAttr.NAME in op.attributes}
-    if not regions:
-        return
-    for call in collect_func_calls(module.operation):
-        callee = get_attribute(call, "callee").value
-        if callee in regions:
-            inline_call(call, functions[callee], last=False)
-    collect_census(module)
 
 
 def inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None:

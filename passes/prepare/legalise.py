@@ -19,7 +19,6 @@ from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.dialects.op_kinds import COMPOSITES, SCANS
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
-from hespas.passes.prepare.device_grid import get_channel_id, make_channel_attr
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import CONSTANTS, read_splat_constant
 from hespas.support.errors import HespasError, extract_first_diagnostic
@@ -43,8 +42,6 @@ RAGGED_FIELDS = (  # in the order of the composite
 )
 SCAN_FLAGS = ("dimension", "is_associative", "is_reverse")
 NEUTRAL = {"stablehlo.add": 0, "stablehlo.multiply": 1}
-VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
-CHANNEL = "channel_handle"
 RESOURCE = "dense_resource<"
 BLOB = r'^ *(\S+): "0x[0-9A-F]{8}([0-9A-F]+)",?$'  # name, alignment, bytes
 
@@ -267,36 +264,3 @@ def _write_elements(op: ir.Operation, resource: str, digits: str) -> None:
         ) from None
     except TypeError:  # the bindings have no class for complex elements
         replace_op_by_function(op, _format_constant(op, f"{op.name} {text}"))
-
-
-def split_variadic_collectives(census: ModuleCensus) -> bool:
-    """Split collectives of several operands into one for each, and return whether there were any.
-
-    They are those that XLA refuses: an all_reduce with a channel, for whose tuple it finds no
-    layout, and an all_to_all of several shapes. XLA combines all_reduces again.
-    """
-    variadic = [op for op in census.select_ops_by_name(*VARIADIC) if len(op.operands) > 1]
-    channel = max(map(get_channel_id, census.list_collectives()), default=0) if variadic else 0
-    for op in variadic:
-        channel = _split_by_operand(op, channel)
-    return bool(variadic)
-
-
-def _split_by_operand(op: ir.Operation, channel: int) -> int:
-    """Replace an op by one for each operand, with channels after ``channel``; returns the last."""
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    for operand, result in zip(op.operands, op.results, strict=True):
-        if CHANNEL in attributes:
-            channel += 1
-            attributes[CHANNEL] = make_channel_attr(channel, 1, op.context)
-        single = ir.Operation.create(
-            op.name, [result.type], [operand], attributes,
-            regions=len(op.regions), loc=op.location, ip=ir.InsertionPoint(op),
-        )  # fmt: skip
-        copy = op.clone(ip=ir.InsertionPoint(op)).operation
-        for source, region in zip(copy.regions, single.regions, strict=True):
-            source.blocks[0].append_to(region)
-        copy.erase()
-        result.replace_all_uses_with(single.results[0])
-    op.erase()
-    return channel

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, RegionAttr
+from hespas.dialects.mlir import collect_func_calls, collect_functions, get_attribute, ir
 from hespas.passes.base import Pass, PassRun
-from hespas.passes.prepare.inline_calls import inline_region_calls
+from hespas.passes.prepare.census import collect_census
+from hespas.passes.prepare.inline_calls import inline_call
 from hespas.passes.split.blocks import remove_split_marks
 
 
@@ -22,5 +23,18 @@ class UnsplitPass(Pass):
     keeps: ClassVar[frozenset[str]] = frozenset((CommAttr.NAME, TRIPS, BRANCH))
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        inline_region_calls(module)
+        _inline_regions(module)
         remove_split_marks(module)
+
+
+def _inline_regions(module: ir.Module) -> None:
+    """Inline the calls of the functions of regions, and erase what nothing else refers to."""
+    functions = collect_functions(module)
+    regions = {name for name, op in functions.items() if RegionAttr.NAME in op.attributes}
+    if not regions:
+        return
+    for call in collect_func_calls(module.operation):
+        callee = get_attribute(call, "callee").value
+        if callee in regions:
+            inline_call(call, functions[callee], last=False)
+    collect_census(module)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.base import PassRun
-from hespas.passes.fuse import dependency_order
 from hespas.passes.fuse.dependency_order import DependencyOrder, order_topologically
 from hespas.passes.fuse.split_reductions import choose_part_count
 
@@ -532,9 +530,8 @@ def test_parts_of_a_reduction_are_near_the_root(size):
         assert size % parts == 0
 
 
-@pytest.mark.parametrize("max_rank_length", [dependency_order.MAX_RANK_LENGTH, 2])
 @given(st.data())
-def test_reach_and_order_of_random_graphs(max_rank_length, data):
+def test_reach_and_order_of_random_graphs(data):
     size = data.draw(st.integers(2, 12))
     needs = {
         unit: set(data.draw(st.lists(st.integers(0, unit - 1), max_size=3))) if unit else set()
@@ -547,8 +544,7 @@ def test_reach_and_order_of_random_graphs(max_rank_length, data):
         between = {other for other in all_needs(needs, kept) if gone in all_needs(needs, other)}
         between |= {other for other in all_needs(needs, gone) if kept in all_needs(needs, other)}
         if kept != gone and not between:
-            with mock.patch.object(dependency_order, "MAX_RANK_LENGTH", max_rank_length):
-                reach.merge_units(kept, gone)
+            reach.merge_units(kept, gone)
             before = (needs.pop(gone) | needs[kept]) - {kept, gone}
             needs = {u: {kept if o == gone else o for o in n} for u, n in needs.items()}
             needs[kept] = before

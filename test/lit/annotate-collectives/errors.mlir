@@ -226,3 +226,15 @@ module @sum_without_global_ids {
     return
   }
 }
+
+// -----
+
+/// A call names a communicator that the module does not have.
+
+module @unknown_communicator attributes {hespas.communicators = {"7" = array<i64: 0, 1>}, mhlo.num_replicas = 4 : i32} {
+  func.func @main(%x: tensor<4xf32>) {
+    // expected-error @+1 {{hespas.comm: communicator 8 is not in hespas.communicators; name its devices}}
+    %0 = stablehlo.custom_call @acme(%x) {hespas.comm = {groups = array<i64: 8>, kind = "all_reduce", operand_bytes = 16 : i64, result_bytes = 16 : i64}} : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}

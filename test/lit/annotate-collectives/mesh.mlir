@@ -56,3 +56,16 @@ module @parts {
     return
   }
 }
+
+// -----
+
+/// The groups may state the mesh themselves.
+
+// CHECK-LABEL: module @own_mesh
+module @own_mesh {
+  // CHECK: replica_groups = dense<{{\[\[}}0, 1, 2, 3], [4, 5, 6, 7]]>
+  func.func @main(%x: tensor<4xf32>) {
+    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = #stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "x", size = 2>, #stablehlo.mesh_axis<name = "y", size = 4>]>, axes = [#stablehlo.axis_ref<name = "y">]>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<16xf32>
+    return
+  }
+}

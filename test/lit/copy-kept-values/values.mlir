@@ -140,3 +140,20 @@ module @loop {
     return %0#1 : tensor<f32>
   }
 }
+
+// -----
+
+/// Not before an update that is made of what is read, also by way of other ops: the update comes after.
+
+// CHECK-LABEL: module @made_of_it
+module @made_of_it {
+  // CHECK-NOT: mhlo.copy
+  // CHECK: return
+  func.func @main(%x: tensor<64xf32>, %i: tensor<i32>) -> tensor<64xf32> {
+    %0 = stablehlo.tanh %x : tensor<64xf32>
+    %1 = stablehlo.dynamic_slice %0, %i, sizes = [4] : (tensor<64xf32>, tensor<i32>) -> tensor<4xf32>
+    %2 = stablehlo.negate %1 : tensor<4xf32>
+    %3 = stablehlo.dynamic_update_slice %0, %2, %i : (tensor<64xf32>, tensor<4xf32>, tensor<i32>) -> tensor<64xf32>
+    return %3 : tensor<64xf32>
+  }
+}

@@ -3,8 +3,8 @@
 
 /// Collectives between slices have a chain of their own beside those on the links of a slice, of which permutes are.
 
-// CHECK: 1 COMM_COLL 'all_gather.0' comm_type
-// CHECK-NEXT: 2 COMM_COLL 'all_gather.1' comm_type
+// CHECK: 1 COMM_COLL 'all_gather.0' comm_type=ALL_GATHER comm_size=16 location
+// CHECK-NEXT: 2 COMM_COLL 'all_gather.1' comm_type=ALL_GATHER comm_size=16 network=slices
 // CHECK-NEXT: 3 COMM_SEND 'permute.0' after 1,2 comm_size
 // CHECK-NEXT: 4 COMM_RECV 'permute.0' after 1,2 comm_size
 // CHECK-NEXT: 5 COMM_COLL 'all_gather.2' after 3,4 comm_type

@@ -225,3 +225,24 @@ module @bodies {
     return %0, %1, %2 : tensor<1x64xf32>, tensor<10xi1>, tensor<10xf32>
   }
 }
+
+// -----
+
+/// A place that an op computes is none that is known.
+
+// CHECK-LABEL: module @computed
+module @computed {
+  // CHECK: %[[J:.*]] = stablehlo.add %arg1, %arg1
+  // CHECK-NEXT: stablehlo.constant
+  // CHECK: %[[I:.*]] = stablehlo.reshape %[[J]]
+  // CHECK: stablehlo.compare GE, %[[I]]
+  // CHECK: stablehlo.dynamic_update_slice
+  func.func @main(%x: tensor<10x64xf32>, %i: tensor<1xi32>, %u: tensor<64xf32>) -> tensor<10x64xf32> {
+    %j = stablehlo.add %i, %i : tensor<1xi32>
+    %0 = "stablehlo.scatter"(%x, %j, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      stablehlo.return %b : tensor<f32>
+    }) : (tensor<10x64xf32>, tensor<1xi32>, tensor<64xf32>) -> tensor<10x64xf32>
+    return %0 : tensor<10x64xf32>
+  }
+}

@@ -170,3 +170,25 @@ module @sum {
     return %3 : tensor<64x128xf32>
   }
 }
+
+// -----
+
+/// It computes the rows of another value that it joins.
+
+// CHECK-LABEL: module @other_rows
+module @other_rows {
+  // CHECK: "mhlo.fusion"(%arg0, %arg1) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.negate
+  // CHECK-NEXT: stablehlo.concatenate
+  // CHECK-NEXT: mhlo.return
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<8x64x128xf32>, %y: tensor<8x3000x128xf32>) -> tensor<8x3064x128xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x128xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x128xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x128xf32>
+    %n = stablehlo.negate %y : tensor<8x3000x128xf32>
+    %3 = stablehlo.concatenate %2, %n, dim = 1 : (tensor<8x64x128xf32>, tensor<8x3000x128xf32>) -> tensor<8x3064x128xf32>
+    return %3 : tensor<8x3064x128xf32>
+  }
+}

@@ -190,3 +190,39 @@ module @of_product {
     return %1, %2 : tensor<256x256xf32>, tensor<256x256xf32>
   }
 }
+
+// -----
+
+/// Eight reductions of one value are one kernel although a sort of the first one comes between them.
+
+// CHECK-LABEL: module @many
+module @many {
+  // CHECK: %[[F:.*]]:8 = "mhlo.fusion"(%arg0)
+  // CHECK: "stablehlo.sort"(%[[F]]#
+  func.func @main(%x: tensor<4096x512xf32>) -> (tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>) {
+    %n0 = stablehlo.constant dense<0.0> : tensor<f32>
+    %r0 = stablehlo.reduce(%x init: %n0) applies stablehlo.add across dimensions = [1] : (tensor<4096x512xf32>, tensor<f32>) -> tensor<4096xf32>
+    %s = "stablehlo.sort"(%r0) <{dimension = 0 : i64, is_stable = true}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %lt = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    }) : (tensor<4096xf32>) -> tensor<4096xf32>
+    %n1 = stablehlo.constant dense<1.0> : tensor<f32>
+    %r1 = stablehlo.reduce(%x init: %n1) applies stablehlo.maximum across dimensions = [1] : (tensor<4096x512xf32>, tensor<f32>) -> tensor<4096xf32>
+    %n2 = stablehlo.constant dense<2.0> : tensor<f32>
+    %r2 = stablehlo.reduce(%x init: %n2) applies stablehlo.minimum across dimensions = [1] : (tensor<4096x512xf32>, tensor<f32>) -> tensor<4096xf32>
+    %n3 = stablehlo.constant dense<3.0> : tensor<f32>
+    %r3 = stablehlo.reduce(%x init: %n3) applies stablehlo.add across dimensions = [1] : (tensor<4096x512xf32>, tensor<f32>) -> tensor<4096xf32>
+    %n4 = stablehlo.constant dense<4.0> : tensor<f32>
+    %r4 = stablehlo.reduce(%x init: %n4) applies stablehlo.maximum across dimensions = [1] : (tensor<4096x512xf32>, tensor<f32>) -> tensor<4096xf32>
+    %n5 = stablehlo.constant dense<5.0> : tensor<f32>
+    %r5 = stablehlo.reduce(%x init: %n5) applies stablehlo.minimum across dimensions = [1] : (tensor<4096x512xf32>, tensor<f32>) -> tensor<4096xf32>
+    %n6 = stablehlo.constant dense<6.0> : tensor<f32>
+    %r6 = stablehlo.reduce(%x init: %n6) applies stablehlo.add across dimensions = [1] : (tensor<4096x512xf32>, tensor<f32>) -> tensor<4096xf32>
+    %n7 = stablehlo.constant dense<7.0> : tensor<f32>
+    %r7 = stablehlo.reduce(%x init: %n7) applies stablehlo.maximum across dimensions = [1] : (tensor<4096x512xf32>, tensor<f32>) -> tensor<4096xf32>
+    %n8 = stablehlo.constant dense<8.0> : tensor<f32>
+    %r8 = stablehlo.reduce(%x init: %n8) applies stablehlo.minimum across dimensions = [1] : (tensor<4096x512xf32>, tensor<f32>) -> tensor<4096xf32>
+    return %s, %r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8 : tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>
+  }
+}

@@ -106,3 +106,22 @@ module @results {
     return %2, %3 : tensor<1024x1024x4xf32>, tensor<1024x4xf32>
   }
 }
+
+// -----
+
+/// A transpose that changes only the order in memory has no tiles.
+
+// CHECK-LABEL: module @layout
+module @layout {
+  // CHECK: "mhlo.fusion"(%arg0)
+  // CHECK: stablehlo.negate
+  // CHECK-NEXT: stablehlo.transpose
+  // CHECK-NEXT: stablehlo.tanh
+  // CHECK-NEXT: mhlo.return
+  func.func @main(%x: tensor<64x128xf32>) -> tensor<64x128xf32> {
+    %0 = stablehlo.negate %x : tensor<64x128xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 1] {result_layout = dense<[0, 1]> : tensor<2xindex>} : (tensor<64x128xf32>) -> tensor<64x128xf32>
+    %2 = stablehlo.tanh %1 : tensor<64x128xf32>
+    return %2 : tensor<64x128xf32>
+  }
+}

@@ -238,6 +238,28 @@ module @scale {
 
 // -----
 
+/// The kernel also reads a single number that is broadcast, and a view of an argument.
+
+// CHECK-LABEL: module @available
+module @available {
+  // CHECK: %[[V:.*]] = stablehlo.reshape %arg3
+  // CHECK: "mhlo.fusion"(%arg1, %arg0, %arg2, %[[V]])
+  // CHECK: stablehlo.multiply
+  // CHECK-NEXT: stablehlo.add
+  // CHECK-NEXT: mhlo.return
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %s: tensor<bf16>, %m: tensor<4096xbf16>) -> (tensor<16x256xbf16>) {
+    %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    %b = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<bf16>) -> tensor<16x256xbf16>
+    %0 = stablehlo.multiply %d, %b : tensor<16x256xbf16>
+    %v = stablehlo.reshape %m : (tensor<4096xbf16>) -> tensor<16x256xbf16>
+    %1 = stablehlo.add %0, %v : tensor<16x256xbf16>
+    return %1 : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
 /// but not one that is sliced from others, and no vectors.
 
 // CHECK-LABEL: module @parts
@@ -257,5 +279,26 @@ module @parts {
     %6 = stablehlo.broadcast_in_dim %5, dims = [1] : (tensor<256xbf16>) -> tensor<64x256xbf16>
     %7 = stablehlo.add %4, %6 : tensor<64x256xbf16>
     return %7 : tensor<64x256xbf16>
+  }
+}
+
+// -----
+
+/// A dimension of size 1 is one of rows as well as of columns.
+
+// CHECK-LABEL: module @units
+module @units {
+  // CHECK: "mhlo.fusion"
+  // CHECK: stablehlo.dot_general
+  // CHECK: stablehlo.add {{.*}} : tensor<16x1x256xbf16>
+  // CHECK-NEXT: stablehlo.transpose {{.*}} -> tensor<1x16x256xbf16>
+  // CHECK-NEXT: mhlo.return
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %m: tensor<16x1x256xbf16>) -> (tensor<1x16x256xbf16>) {
+    %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    %v = stablehlo.reshape %d : (tensor<16x256xbf16>) -> tensor<16x1x256xbf16>
+    %0 = stablehlo.add %v, %m : tensor<16x1x256xbf16>
+    %t = stablehlo.transpose %0, dims = [1, 0, 2] : (tensor<16x1x256xbf16>) -> tensor<1x16x256xbf16>
+    return %t : tensor<1x16x256xbf16>
   }
 }

@@ -63,3 +63,31 @@ module @read {
     return %0#1 : tensor<2x32x16xf32>
   }
 }
+
+// -----
+
+/// Nor if it is not returned in the order in which it is read.
+
+// CHECK-LABEL: module @one_way
+module @one_way {
+  // CHECK: stablehlo.while({{.*}} = %arg1
+  // CHECK: do {
+  // CHECK: stablehlo.transpose %iterArg{{.*}}, dims = [0, 2, 1]
+  func.func @main(%q: tensor<2x1x16xf32>, %k: tensor<2x16x16xf32>) -> tensor<2x16x16xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %c = %k, %x = %q) : tensor<i32>, tensor<2x16x16xf32>, tensor<2x1x16xf32>
+    cond {
+      %ten = stablehlo.constant dense<10> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %ten, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %2 = stablehlo.transpose %c, dims = [0, 2, 1] : (tensor<2x16x16xf32>) -> tensor<2x16x16xf32>
+      %3 = stablehlo.dot_general %x, %2, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x1x16xf32>, tensor<2x16x16xf32>) -> tensor<2x1x16xf32>
+      %4 = stablehlo.tanh %2 : tensor<2x16x16xf32>
+      stablehlo.return %next, %4, %3 : tensor<i32>, tensor<2x16x16xf32>, tensor<2x1x16xf32>
+    }
+    return %0#1 : tensor<2x16x16xf32>
+  }
+}

@@ -81,3 +81,66 @@ module @elementwise {
     return %2 : tensor<2x4x32xf32>
   }
 }
+
+// -----
+
+/// A mask is transposed, and a constant made again.
+
+// CHECK-LABEL: module @masked
+module @masked {
+  // CHECK: %[[NEW:.*]] = stablehlo.dynamic_update_slice {{.*}} -> tensor<2x16x32xf32>
+  // CHECK: %[[MASK:.*]] = stablehlo.transpose %arg4, dims = [0, 2, 1]
+  // CHECK: %[[ZERO:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<2x16x32xf32>
+  // CHECK-NEXT: %[[SET:.*]] = stablehlo.select %[[MASK]], %[[NEW]], %[[ZERO]]
+  // CHECK-NEXT: stablehlo.dot_general %arg0, %[[SET]]
+  func.func @main(%q: tensor<2x4x16xf32>, %k: tensor<2x32x16xf32>, %n: tensor<2x1x16xf32>, %i: tensor<i32>, %s: tensor<2x32x16xi1>) -> tensor<2x4x32xf32> {
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %z = stablehlo.constant dense<0.0> : tensor<2x32x16xf32>
+    %0 = stablehlo.dynamic_update_slice %k, %n, %c, %i, %c : (tensor<2x32x16xf32>, tensor<2x1x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x32x16xf32>
+    %m = stablehlo.select %s, %0, %z : tensor<2x32x16xi1>, tensor<2x32x16xf32>
+    %1 = stablehlo.transpose %m, dims = [0, 2, 1] : (tensor<2x32x16xf32>) -> tensor<2x16x32xf32>
+    %2 = stablehlo.dot_general %q, %1, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x4x16xf32>, tensor<2x16x32xf32>) -> tensor<2x4x32xf32>
+    return %2 : tensor<2x4x32xf32>
+  }
+}
+
+// -----
+
+/// An op of which one operand is a single number has no order, and its transpose stays.
+
+// CHECK-LABEL: module @one_mask
+module @one_mask {
+  // CHECK: stablehlo.dynamic_update_slice %arg1
+  // CHECK-NEXT: %[[SET:.*]] = stablehlo.select %arg4
+  // CHECK-NEXT: stablehlo.transpose %[[SET]], dims = [0, 2, 1]
+  func.func @main(%q: tensor<2x4x16xf32>, %k: tensor<2x32x16xf32>, %n: tensor<2x1x16xf32>, %i: tensor<i32>, %s: tensor<i1>) -> tensor<2x4x32xf32> {
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %z = stablehlo.constant dense<0.0> : tensor<2x32x16xf32>
+    %0 = stablehlo.dynamic_update_slice %k, %n, %c, %i, %c : (tensor<2x32x16xf32>, tensor<2x1x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x32x16xf32>
+    %m = stablehlo.select %s, %0, %z : tensor<i1>, tensor<2x32x16xf32>
+    %1 = stablehlo.transpose %m, dims = [0, 2, 1] : (tensor<2x32x16xf32>) -> tensor<2x16x32xf32>
+    %2 = stablehlo.dot_general %q, %1, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x4x16xf32>, tensor<2x16x32xf32>) -> tensor<2x4x32xf32>
+    return %2 : tensor<2x4x32xf32>
+  }
+}
+
+// -----
+
+/// The windows of a scatter are transposed if the order of their dimensions changes.
+
+// CHECK-LABEL: module @windows
+module @windows {
+  // CHECK: %[[BASE:.*]] = stablehlo.transpose %arg1, dims = [2, 1, 0]
+  // CHECK-NEXT: %[[PART:.*]] = stablehlo.transpose %arg3, dims = [0, 2, 1]
+  // CHECK-NEXT: "stablehlo.scatter"(%[[BASE]], %arg2, %[[PART]])
+  // CHECK-SAME: update_window_dims = [1, 2], inserted_window_dims = [2], scatter_dims_to_operand_dims = [2], index_vector_dim = 1
+  func.func @main(%q: tensor<3x4x2xf32>, %k: tensor<32x3x2xf32>, %i: tensor<5x1xi32>, %n: tensor<5x3x2xf32>) -> tensor<3x4x32xf32> {
+    %0 = "stablehlo.scatter"(%k, %i, %n) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      stablehlo.return %b : tensor<f32>
+    }) : (tensor<32x3x2xf32>, tensor<5x1xi32>, tensor<5x3x2xf32>) -> tensor<32x3x2xf32>
+    %1 = stablehlo.transpose %0, dims = [2, 1, 0] : (tensor<32x3x2xf32>) -> tensor<2x3x32xf32>
+    %2 = stablehlo.dot_general %q, %1, batching_dims = [0] x [1], contracting_dims = [2] x [0] : (tensor<3x4x2xf32>, tensor<2x3x32xf32>) -> tensor<3x4x32xf32>
+    return %2 : tensor<3x4x32xf32>
+  }
+}

@@ -101,3 +101,32 @@ module @others {
     return %0, %1 : tensor<2x6x6xcomplex<f32>>, tensor<0x6x6xbf16>
   }
 }
+
+// -----
+
+/// The channels of images of bytes are innermost on every GPU.
+
+// CHECK-LABEL: module @bytes
+module @bytes {
+  // CHECK: stablehlo.transpose %arg0, dims = [0, 2, 3, 1]
+  // CHECK: stablehlo.convolution{{.*}} dim_numbers = [b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f]
+  func.func @main(%x: tensor<2x4x8x8xi8>, %w: tensor<6x4x3x3xi8>) -> tensor<2x6x6x6xi32> {
+    %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x4x8x8xi8>, tensor<6x4x3x3xi8>) -> tensor<2x6x6x6xi32>
+    return %0 : tensor<2x6x6x6xi32>
+  }
+}
+
+// -----
+
+/// A program without a convolution stays as it is.
+
+// CHECK-LABEL: module @other
+module @other {
+  // CHECK-NEXT: func.func
+  // CHECK-NEXT: stablehlo.tanh
+  // CHECK-NEXT: return
+  func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+    %0 = stablehlo.tanh %x : tensor<2x4xf32>
+    return %0 : tensor<2x4xf32>
+  }
+}

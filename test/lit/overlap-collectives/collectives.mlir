@@ -220,3 +220,25 @@ module @transfers attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas =
     return %d : tensor<4096x4096xbf16>
   }
 }
+
+// -----
+
+/// A kernel of a time that is not known hides no more than its launch, so that the gather starts before the one before. What
+/// nothing reads stays.
+
+// CHECK-LABEL: module @unknown
+module @unknown attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: %[[G:.*]] = "stablehlo.all_gather"
+  // CHECK-NEXT: stablehlo.tanh
+  // CHECK-NEXT: stablehlo.custom_call @mystery
+  // CHECK-NEXT: stablehlo.negate
+  // CHECK-NEXT: stablehlo.optimization_barrier {hespas.wait = true} %[[G]]
+  func.func @main(%x: tensor<4096x4096xbf16>, %w: tensor<1024x4096xbf16>) -> tensor<4096x4096xbf16> {
+    %a = stablehlo.tanh %x : tensor<4096x4096xbf16>
+    %b = stablehlo.custom_call @mystery(%a) : (tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
+    %unread = stablehlo.negate %a : tensor<4096x4096xbf16>
+    %g = "stablehlo.all_gather"(%w) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<1024x4096xbf16>) -> tensor<4096x4096xbf16>
+    %r = stablehlo.add %b, %g : tensor<4096x4096xbf16>
+    return %r : tensor<4096x4096xbf16>
+  }
+}

@@ -141,3 +141,31 @@ module @dilated {
     return %0, %1 : tensor<3x4x6xf32>, tensor<2x17x4xf32>
   }
 }
+
+// -----
+
+/// Nor is a convolution of groups.
+
+// CHECK-LABEL: module @grouped
+module @grouped {
+  // CHECK: stablehlo.pad %arg0, %{{.*}}, low = [0, 1, 0], high = [0, 1, 0], interior = [0, 1, 0]
+  func.func @main(%x: tensor<2x16x4xf32>, %w: tensor<3x2x4xf32>) -> tensor<2x31x4xf32> {
+    %r = stablehlo.reverse %w, dims = [0] : tensor<3x2x4xf32>
+    %0 = stablehlo.convolution(%x, %r) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]], lhs_dilate = [2]} {batch_group_count = 1 : i64, feature_group_count = 2 : i64} : (tensor<2x16x4xf32>, tensor<3x2x4xf32>) -> tensor<2x31x4xf32>
+    return %0 : tensor<2x31x4xf32>
+  }
+}
+
+// -----
+
+/// One with a reversed window is a gradient of the image, although the result is smaller than the kernel.
+
+// CHECK-LABEL: module @turned
+module @turned {
+  // CHECK: %[[Y:.*]] = stablehlo.convolution(%arg0, %arg1) {{.*}}pad = {{\[\[}}1, 1]], reverse = [true]
+  // CHECK-NEXT: stablehlo.slice %[[Y]] [0:4, 0:3, 0:4]
+  func.func @main(%x: tensor<4x16x2xf32>, %w: tensor<15x2x4xf32>) -> tensor<4x3x4xf32> {
+    %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 0]], reverse = [true]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<4x16x2xf32>, tensor<15x2x4xf32>) -> tensor<4x3x4xf32>
+    return %0 : tensor<4x3x4xf32>
+  }
+}

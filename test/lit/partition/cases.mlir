@@ -217,3 +217,39 @@ module @no_axis attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// A placement without a memory is a call that XLA's partitioner does not know: each device computes all of it.
+
+// CHECK-LABEL: module @unnamed_memory
+module @unnamed_memory attributes {mhlo.num_partitions = 2 : i32} {
+  // CHECK: %[[ALL:.*]] = "stablehlo.all_gather"(%{{.*}} -> tensor<8xf32>
+  // CHECK-NEXT: stablehlo.custom_call @annotate_device_placement(%[[ALL]])
+  func.func public @main(%x: tensor<8xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}) -> tensor<8xf32> {
+    %1 = stablehlo.custom_call @annotate_device_placement(%x) {backend_config = ""} : (tensor<8xf32>) -> tensor<8xf32>
+    %2 = stablehlo.tanh %1 : tensor<8xf32>
+    return %2 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A module of HLO that XLA restores Shardy's ops in is divided by these: another sharding of HLO would gather the values.
+
+// CHECK-LABEL: module @round_trip
+module @round_trip attributes {mhlo.num_partitions = 2 : i32, mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh = #sdy.mesh<[\22x\22=2]>}"}} {
+  // CHECK-NEXT: func.func @main(%[[X:.*]]: tensor<4xf32>
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[X]] : tensor<4xf32>
+  // CHECK-NEXT: %[[N:.*]] = stablehlo.negate %[[T]] : tensor<4xf32>
+  // CHECK-NEXT: return %[[N]]
+  func.func public @main(%x: tensor<8xf32> {mhlo.frontend_attributes = {xla.sdy.sharding = "#sdy.sharding<@mesh, [{\22x\22}]>"}, mhlo.sharding = "{devices=[2]<=[2]}"}) -> (tensor<8xf32> {mhlo.frontend_attributes = {xla.sdy.sharding = "#sdy.sharding<@mesh, [{\22x\22}]>"}, mhlo.sharding = "{devices=[2]<=[2]}"}) {
+    %0 = stablehlo.tanh %x {mhlo.sharding = "{replicated}"} : tensor<8xf32>
+    %1 = call @inner(%0) : (tensor<8xf32>) -> tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }
+  func.func private @inner(%x: tensor<8xf32> {mhlo.sharding = "{replicated}"}) -> tensor<8xf32> {
+    %0 = stablehlo.negate %x : tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}

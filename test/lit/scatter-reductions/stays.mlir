@@ -422,3 +422,23 @@ module @long attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : 
     return %2 : tensor<16x16xf32>
   }
 }
+
+// -----
+
+/// A transpose of the whole sum stays, too.
+
+// CHECK-LABEL: module @read_transposed
+module @read_transposed attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: "stablehlo.all_reduce"
+  // CHECK: stablehlo.transpose
+  // CHECK-NEXT: return
+  func.func @main(%x: tensor<64x16xf32>) -> tensor<16x64xf32> {
+    %1 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64x16xf32>) -> tensor<64x16xf32>
+    %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<64x16xf32>) -> tensor<16x64xf32>
+    return %2 : tensor<16x64xf32>
+  }
+}

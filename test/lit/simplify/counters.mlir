@@ -126,3 +126,35 @@ module @others {
     return %0#4, %0#3 : tensor<64xf32>, tensor<2xi32>
   }
 }
+
+// -----
+
+/// Vectors count alike if their steps are equal constants, one of which is broadcast.
+
+// CHECK-LABEL: module @vectors
+module @vectors {
+  // CHECK: %[[LOOP:.*]]:{{.*}} = stablehlo.while
+  // CHECK: %[[NEXT:.*]] = stablehlo.add {{.*}} : tensor<2xi32>
+  // CHECK-NOT: stablehlo.add
+  // CHECK: return %[[LOOP]]#1, %[[LOOP]]#1
+  func.func @main(%x: tensor<f32>) -> (tensor<2xi32>, tensor<2xi32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %start = stablehlo.constant dense<0> : tensor<2xi32>
+    %0:3 = stablehlo.while(%i = %zero, %a = %start, %b = %start) : tensor<i32>, tensor<2xi32>, tensor<2xi32>
+    cond {
+      %ten = stablehlo.constant dense<10> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %ten, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      %twos = stablehlo.broadcast_in_dim %two, dims = [] : (tensor<i32>) -> tensor<2xi32>
+      %each = stablehlo.constant dense<2> : tensor<2xi32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %next_a = stablehlo.add %a, %twos : tensor<2xi32>
+      %next_b = stablehlo.add %b, %each : tensor<2xi32>
+      stablehlo.return %next, %next_a, %next_b : tensor<i32>, tensor<2xi32>, tensor<2xi32>
+    }
+    return %0#1, %0#2 : tensor<2xi32>, tensor<2xi32>
+  }
+}

@@ -150,3 +150,69 @@ module @transposed_broadcast {
     return %2 : tensor<2x8x4x16xf32>
   }
 }
+
+// -----
+
+/// A reshape or a transpose of a single number that is broadcast is a broadcast of it; one of a vector stays.
+
+// CHECK-LABEL: module @scalars
+module @scalars {
+  // CHECK: %[[A:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [] : (tensor<f32>) -> tensor<8x3xf32>
+  // CHECK-NEXT: %[[B:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [] : (tensor<f32>) -> tensor<4x6xf32>
+  // CHECK-NEXT: stablehlo.broadcast_in_dim %arg1
+  // CHECK-NEXT: %[[C:.*]] = stablehlo.reshape
+  // CHECK-NEXT: return %[[A]], %[[B]], %[[C]]
+  func.func @main(%x: tensor<f32>, %y: tensor<4xf32>) -> (tensor<8x3xf32>, tensor<4x6xf32>, tensor<8x3xf32>) {
+    %0 = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<4x6xf32>
+    %1 = stablehlo.reshape %0 : (tensor<4x6xf32>) -> tensor<8x3xf32>
+    %2 = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<6x4xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<6x4xf32>) -> tensor<4x6xf32>
+    %4 = stablehlo.broadcast_in_dim %y, dims = [0] : (tensor<4xf32>) -> tensor<4x6xf32>
+    %5 = stablehlo.reshape %4 : (tensor<4x6xf32>) -> tensor<8x3xf32>
+    return %1, %3, %5 : tensor<8x3xf32>, tensor<4x6xf32>, tensor<8x3xf32>
+  }
+}
+
+// -----
+
+/// A transpose stays if its dimensions are merged before the broadcast.
+
+// CHECK-LABEL: module @merged_between
+module @merged_between {
+  // CHECK: stablehlo.transpose
+  // CHECK-NEXT: stablehlo.reshape
+  // CHECK-NEXT: stablehlo.broadcast_in_dim
+  func.func @main(%x: tensor<4x6xf32>) -> tensor<24x5xf32> {
+    %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>
+    %1 = stablehlo.reshape %0 : (tensor<6x4xf32>) -> tensor<24xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<24xf32>) -> tensor<24x5xf32>
+    return %2 : tensor<24x5xf32>
+  }
+}
+
+// -----
+
+/// The function of another op is left as it is, with the branches in it.
+
+// CHECK-LABEL: module @comparator
+module @comparator {
+  // CHECK: "stablehlo.sort"
+  // CHECK: "stablehlo.if"
+  // CHECK: stablehlo.multiply
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %lt = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %r = "stablehlo.if"(%lt) ({
+        %one = stablehlo.constant dense<1.0> : tensor<f32>
+        %p = stablehlo.multiply %a, %one : tensor<f32>
+        %c = stablehlo.compare LT, %p, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      }, {
+        stablehlo.return %lt : tensor<i1>
+      }) : (tensor<i1>) -> tensor<i1>
+      stablehlo.return %r : tensor<i1>
+    }) : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}

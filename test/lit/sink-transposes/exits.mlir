@@ -268,3 +268,61 @@ module @plain_second {
     return %4 : tensor<7x6x5xf32>
   }
 }
+
+// -----
+
+/// A concatenation with an argument needs the order of the argument,
+
+// CHECK-LABEL: module @joined_with_argument
+module @joined_with_argument {
+  // CHECK: stablehlo.tanh %{{.*}} : tensor<2x6x16xf32>
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose
+  // CHECK-NEXT: stablehlo.concatenate %[[T]], %arg2
+  func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<2x8x16xf32>, %y: tensor<2x4x6xf32>) -> tensor<2x20x6xf32> {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x16xf32>) -> tensor<2x6x16xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<2x6x16xf32>) -> tensor<2x16x6xf32>
+    %2 = stablehlo.tanh %1 : tensor<2x16x6xf32>
+    %3 = stablehlo.concatenate %2, %y, dim = 1 : (tensor<2x16x6xf32>, tensor<2x4x6xf32>) -> tensor<2x20x6xf32>
+    return %3 : tensor<2x20x6xf32>
+  }
+}
+
+// -----
+
+/// and so does one along merged dimensions,
+
+// CHECK-LABEL: module @joined_along_merged
+module @joined_along_merged {
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [0, 3, 2, 1]
+  // CHECK-NEXT: stablehlo.reshape
+  // CHECK-NEXT: stablehlo.concatenate
+  func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<2x8x4x5xf32>) -> tensor<2x2x40x6xf32> {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x4x5xf32>) -> tensor<2x6x4x5xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 3, 2, 1] : (tensor<2x6x4x5xf32>) -> tensor<2x5x4x6xf32>
+    %2 = stablehlo.reshape %1 : (tensor<2x5x4x6xf32>) -> tensor<2x20x6xf32>
+    %3 = stablehlo.concatenate %2, %2, dim = 1 : (tensor<2x20x6xf32>, tensor<2x20x6xf32>) -> tensor<2x40x6xf32>
+    %4 = stablehlo.reshape %3 : (tensor<2x40x6xf32>) -> tensor<2x1x40x6xf32>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [0, 1, 2, 3] : (tensor<2x1x40x6xf32>) -> tensor<2x2x40x6xf32>
+    return %5 : tensor<2x2x40x6xf32>
+  }
+}
+
+// -----
+
+/// and one with a value that is divided into other parts.
+
+// CHECK-LABEL: module @joined_with_other_parts
+module @joined_with_other_parts {
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [0, 3, 2, 1]
+  // CHECK: %[[T:.*]] = stablehlo.transpose %{{.*}}, dims = [0, 2, 1]
+  // CHECK-NEXT: stablehlo.concatenate %{{.*}}, %[[T]], dim = 2
+  func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<2x8x4x5xf32>, %v: tensor<2x8x20xf32>) -> tensor<2x20x12xf32> {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x4x5xf32>) -> tensor<2x6x4x5xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 3, 2, 1] : (tensor<2x6x4x5xf32>) -> tensor<2x5x4x6xf32>
+    %2 = stablehlo.reshape %1 : (tensor<2x5x4x6xf32>) -> tensor<2x20x6xf32>
+    %3 = stablehlo.dot_general %x, %v, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x20xf32>) -> tensor<2x6x20xf32>
+    %4 = stablehlo.transpose %3, dims = [0, 2, 1] : (tensor<2x6x20xf32>) -> tensor<2x20x6xf32>
+    %5 = stablehlo.concatenate %2, %4, dim = 2 : (tensor<2x20x6xf32>, tensor<2x20x6xf32>) -> tensor<2x20x12xf32>
+    return %5 : tensor<2x20x12xf32>
+  }
+}

@@ -199,3 +199,58 @@ module @kept {
     return %4 : tensor<4x2x128x1xf32>
   }
 }
+
+// -----
+
+/// A single number is broadcast to that order, too,
+
+// CHECK-LABEL: module @single_number
+module @single_number {
+  // CHECK: %[[D:.*]] = stablehlo.dot_general
+  // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [] : (tensor<f32>) -> tensor<2x128x64xf32>
+  // CHECK-NEXT: %[[M:.*]] = stablehlo.multiply %[[D]], %[[B]]
+  // CHECK-NEXT: stablehlo.transpose %[[M]], dims = [0, 2, 1]
+  func.func @main(%k: tensor<2x128x32xf32>, %q: tensor<2x32x64xf32>, %s: tensor<f32>) -> tensor<2x64x128xf32> {
+    %0 = stablehlo.dot_general %k, %q, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x128x32xf32>, tensor<2x32x64xf32>) -> tensor<2x128x64xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<2x128x64xf32>) -> tensor<2x64x128xf32>
+    %b = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<2x64x128xf32>
+    %2 = stablehlo.multiply %1, %b : tensor<2x64x128xf32>
+    return %2 : tensor<2x64x128xf32>
+  }
+}
+
+// -----
+
+/// but what is computed of an argument has the order of the argument.
+
+// CHECK-LABEL: module @argument
+module @argument {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %{{.*}}, dims = [0, 2, 1]
+  // CHECK: stablehlo.multiply %[[T]]
+  // CHECK-NEXT: stablehlo.tanh
+  func.func @main(%k: tensor<2x128x32xf32>, %q: tensor<2x32x64xf32>, %m: tensor<2x64x128xf32>) -> tensor<2x64x128xf32> {
+    %0 = stablehlo.dot_general %k, %q, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x128x32xf32>, tensor<2x32x64xf32>) -> tensor<2x128x64xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<2x128x64xf32>) -> tensor<2x64x128xf32>
+    %a = stablehlo.abs %m : tensor<2x64x128xf32>
+    %2 = stablehlo.multiply %1, %a : tensor<2x64x128xf32>
+    %3 = stablehlo.tanh %2 : tensor<2x64x128xf32>
+    return %3 : tensor<2x64x128xf32>
+  }
+}
+
+// -----
+
+/// A transpose that XLA has given a layout stays.
+
+// CHECK-LABEL: module @given_layout
+module @given_layout {
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose {{.*}}result_layout
+  // CHECK-NEXT: stablehlo.tanh
+  func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<2x16x6xf32> {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x16xf32>) -> tensor<2x6x16xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] {result_layout = dense<[1, 2, 0]> : tensor<3xindex>} : (tensor<2x6x16xf32>) -> tensor<2x16x6xf32>
+    %2 = stablehlo.tanh %1 : tensor<2x16x6xf32>
+    return %2 : tensor<2x16x6xf32>
+  }
+}

@@ -236,3 +236,26 @@ module @claimed_plain {
     return %6, %10 : tensor<6xf32>, tensor<6xf32>
   }
 }
+
+// -----
+
+/// nor has what is divided into other parts.
+
+// CHECK-LABEL: module @claimed_parts
+module @claimed_parts {
+  // CHECK: stablehlo.tanh %{{.*}} : tensor<4x6x2xf32>
+  // CHECK-NEXT: stablehlo.transpose %{{.*}}, dims = [1, 0, 2]
+  // CHECK: stablehlo.multiply
+  func.func @main(%k: tensor<8x5xf32>, %q: tensor<5x6xf32>, %g: tensor<4x5xf32>, %v: tensor<5x6x2xf32>) -> tensor<6xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %k, %q, contracting_dims = [1] x [0] : (tensor<8x5xf32>, tensor<5x6xf32>) -> tensor<8x6xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<8x6xf32>) -> tensor<6x8xf32>
+    %2 = stablehlo.dot_general %g, %v, contracting_dims = [1] x [0] : (tensor<4x5xf32>, tensor<5x6x2xf32>) -> tensor<4x6x2xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 0, 2] : (tensor<4x6x2xf32>) -> tensor<6x4x2xf32>
+    %4 = stablehlo.reshape %3 : (tensor<6x4x2xf32>) -> tensor<6x8xf32>
+    %5 = stablehlo.tanh %4 : tensor<6x8xf32>
+    %6 = stablehlo.multiply %5, %1 : tensor<6x8xf32>
+    %7 = stablehlo.reduce(%6 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<6x8xf32>, tensor<f32>) -> tensor<6xf32>
+    return %7 : tensor<6xf32>
+  }
+}

@@ -129,3 +129,42 @@ module @other_parts {
     return %6 : tensor<6x6xf32>
   }
 }
+
+// -----
+
+/// A product keeps the order of its dimensions if more than a transpose reads its result,
+
+// CHECK-LABEL: module @read_twice
+module @read_twice {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %{{.*}} -> tensor<2x4x6x16xf32>
+  // CHECK-NEXT: stablehlo.dot_general %[[T]], %arg2
+  func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<2x8x4x16xf32>, %u: tensor<2x5x16xf32>) -> (tensor<2x6x4x5xf32>, tensor<2x4x6x5xf32>) {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x4x16xf32>) -> tensor<2x6x4x16xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1, 3] : (tensor<2x6x4x16xf32>) -> tensor<2x4x6x16xf32>
+    %2 = stablehlo.tanh %1 : tensor<2x4x6x16xf32>
+    %4 = stablehlo.dot_general %2, %u, batching_dims = [0] x [0], contracting_dims = [3] x [2] : (tensor<2x4x6x16xf32>, tensor<2x5x16xf32>) -> tensor<2x4x6x5xf32>
+    %5 = stablehlo.transpose %4, dims = [0, 2, 1, 3] : (tensor<2x4x6x5xf32>) -> tensor<2x6x4x5xf32>
+    return %5, %4 : tensor<2x6x4x5xf32>, tensor<2x4x6x5xf32>
+  }
+}
+
+// -----
+
+/// and if its operands are divided into other parts, also with a batch.
+
+// CHECK-LABEL: module @other_parts_of_batches
+module @other_parts_of_batches {
+  // CHECK: stablehlo.transpose
+  // CHECK: stablehlo.transpose
+  // CHECK: stablehlo.dot_general {{.*}} (tensor<2x6x96xf32>, tensor<2x6x96xf32>)
+  func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<2x8x16x3x2xf32>, %v: tensor<2x8x12x4x2xf32>) -> tensor<2x6x6xf32> {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x16x3x2xf32>) -> tensor<2x6x16x3x2xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 1, 3, 2, 4] : (tensor<2x6x16x3x2xf32>) -> tensor<2x6x3x16x2xf32>
+    %2 = stablehlo.reshape %1 : (tensor<2x6x3x16x2xf32>) -> tensor<2x6x96xf32>
+    %3 = stablehlo.dot_general %x, %v, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x12x4x2xf32>) -> tensor<2x6x12x4x2xf32>
+    %4 = stablehlo.transpose %3, dims = [0, 1, 3, 2, 4] : (tensor<2x6x12x4x2xf32>) -> tensor<2x6x4x12x2xf32>
+    %5 = stablehlo.reshape %4 : (tensor<2x6x4x12x2xf32>) -> tensor<2x6x96xf32>
+    %6 = stablehlo.dot_general %2, %5, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<2x6x96xf32>, tensor<2x6x96xf32>) -> tensor<2x6x6xf32>
+    return %6 : tensor<2x6x6xf32>
+  }
+}

@@ -97,3 +97,46 @@ module @complex {
     return %0, %1 : tensor<64x64xcomplex<f32>>, tensor<64x64xcomplex<f64>>
   }
 }
+
+// -----
+
+/// The product reads bytes if these are converted before: 16 parts, and 8 if it reads numbers of 32 bits.
+
+// CHECK-LABEL: module @converted
+module @converted {
+  // CHECK: stablehlo.dot_general {{.*}} : (tensor<2x16x2048xf32>, tensor<16x2048x8192xf32>) -> tensor<16x2x8192xf32>
+  func.func @main(%x: tensor<2x32768xf32>, %w: tensor<32768x8192xi8>) -> tensor<2x8192xf32> {
+    %c = stablehlo.convert %w : (tensor<32768x8192xi8>) -> tensor<32768x8192xf32>
+    %0 = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<2x32768xf32>, tensor<32768x8192xf32>) -> tensor<2x8192xf32>
+    return %0 : tensor<2x8192xf32>
+  }
+}
+
+// -----
+
+/// Contracted dimensions that are no neighbours are divided after transpose-operands has made them one.
+
+// CHECK-LABEL: module @apart
+module @apart {
+  // CHECK-NOT: stablehlo.reduce
+  // CHECK: return
+  func.func @main(%x: tensor<64x4x64x4096xbf16>, %w: tensor<64x4x4096x64xbf16>) -> tensor<4x64x4x64xbf16> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [0, 3] x [0, 2] : (tensor<64x4x64x4096xbf16>, tensor<64x4x4096x64xbf16>) -> tensor<4x64x4x64xbf16>
+    return %0 : tensor<4x64x4x64xbf16>
+  }
+}
+
+// -----
+
+/// A program without a product stays as it is.
+
+// CHECK-LABEL: module @other
+module @other {
+  // CHECK-NEXT: func.func
+  // CHECK-NEXT: stablehlo.tanh
+  // CHECK-NEXT: return
+  func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+    %0 = stablehlo.tanh %x : tensor<2x4xf32>
+    return %0 : tensor<2x4xf32>
+  }
+}

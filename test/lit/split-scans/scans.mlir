@@ -55,3 +55,52 @@ module @others {
     return %0, %1 : tensor<4x16xf32>, tensor<4x64xf32>
   }
 }
+
+// -----
+
+/// The 19 sums of the tiles are scanned by tiles, too, and moved by one.
+
+// CHECK-LABEL: module @long
+module @long {
+  // CHECK: %[[SUMS:.*]] = stablehlo.reshape {{.*}} : (tensor<19x1xf32>) -> tensor<19xf32>
+  // CHECK-NEXT: stablehlo.pad %[[SUMS]], %{{.*}}, low = [0], high = [13]
+  // CHECK: stablehlo.reshape {{.*}} -> tensor<2x16xf32>
+  // CHECK: %[[ALL:.*]] = stablehlo.slice {{.*}} [0:19] : (tensor<32xf32>) -> tensor<19xf32>
+  // CHECK-NEXT: %[[MOVED:.*]] = stablehlo.pad %[[ALL]], %{{.*}}, low = [1], high = [0]
+  // CHECK-NEXT: %[[BEFORE:.*]] = stablehlo.slice %[[MOVED]] [0:19]
+  // CHECK-NEXT: stablehlo.broadcast_in_dim %[[BEFORE]], dims = [0]
+  func.func @main(%x: tensor<300xf32>) -> tensor<300xf32> {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = "stablehlo.reduce_window"(%x, %z) <{padding = dense<[[299, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 300>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<300xf32>, tensor<f32>) -> tensor<300xf32>
+    return %0 : tensor<300xf32>
+  }
+}
+
+// -----
+
+/// Two whole tiles are not padded. A constant of the body is one of the shape of the tiles.
+
+// CHECK-LABEL: module @bounded
+module @bounded {
+  // CHECK-NOT: stablehlo.pad
+  // CHECK: stablehlo.reshape %arg0 : (tensor<32xf32>) -> tensor<2x16xf32>
+  // CHECK: %[[HALF:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<2x16xf32>
+  // CHECK-NEXT: %[[SUM:.*]] = stablehlo.add
+  // CHECK-NEXT: stablehlo.maximum %[[SUM]], %[[HALF]]
+  // CHECK-NOT: stablehlo.pad
+  func.func @main(%x: tensor<32xf32>) -> tensor<32xf32> {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = "stablehlo.reduce_window"(%x, %z) <{padding = dense<[[31, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 32>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %h = stablehlo.constant dense<5.0e-1> : tensor<f32>
+      %s = stablehlo.add %a, %b : tensor<f32>
+      %t = stablehlo.maximum %s, %h : tensor<f32>
+      stablehlo.return %t : tensor<f32>
+    }) : (tensor<32xf32>, tensor<f32>) -> tensor<32xf32>
+    return %0 : tensor<32xf32>
+  }
+}

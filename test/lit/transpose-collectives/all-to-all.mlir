@@ -82,3 +82,19 @@ module @joined_ones attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas
     return %0 : tensor<4x2x3xf32>
   }
 }
+
+// -----
+
+/// A part of one row has no dimension of its own, so that transposes of the readers meet this one.
+
+// CHECK-LABEL: module @single
+module @single attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %arg0, dims = [1, 0, 2]
+  // CHECK-NEXT: %[[E:.*]] = "stablehlo.all_to_all"(%[[T]])
+  // CHECK-NEXT: %[[S:.*]] = stablehlo.transpose %[[E]], dims = [1, 0, 2] : (tensor<4x2x12xf32>) -> tensor<2x4x12xf32>
+  // CHECK-NEXT: stablehlo.reshape %[[S]] : (tensor<2x4x12xf32>) -> tensor<2x1x48xf32>
+  func.func @main(%x: tensor<2x4x12xf32>) -> tensor<2x1x48xf32> {
+    %0 = "stablehlo.all_to_all"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, concat_dimension = 2 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, split_count = 4 : i64, split_dimension = 1 : i64}> : (tensor<2x4x12xf32>) -> tensor<2x1x48xf32>
+    return %0 : tensor<2x1x48xf32>
+  }
+}

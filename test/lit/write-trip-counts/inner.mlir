@@ -247,3 +247,66 @@ module @differ {
     return %0#1 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// Nothing is known of the inner loop if data end the outer one,
+
+// CHECK-LABEL: module @outer_of_data
+// CHECK-COUNT-2: hespas.trips = 1 : i64, hespas.trips_note
+module @outer_of_data {
+  func.func @main(%x: tensor<8xf32>, %n: tensor<i32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed}}
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8xf32> cond {
+      %2 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %2 : tensor<i1>
+    } do {
+      // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed}}
+      %2:2 = stablehlo.while(%j = %zero, %z = %y) : tensor<i32>, tensor<8xf32> cond {
+        %4 = stablehlo.compare LT, %j, %i, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %4 : tensor<i1>
+      } do {
+        %4 = stablehlo.cosine %z : tensor<8xf32>
+        %5 = stablehlo.add %j, %one : tensor<i32>
+        stablehlo.return %5, %4 : tensor<i32>, tensor<8xf32>
+      }
+      %3 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %3, %2#1 : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// or if it never ends.
+
+// CHECK-LABEL: module @endless
+// CHECK-COUNT-2: hespas.trips = 1 : i64, hespas.trips_note
+module @endless {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<9> : tensor<i32>
+    // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed}}
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8xf32> cond {
+      %2 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %2 : tensor<i1>
+    } do {
+      // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed}}
+      %2:2 = stablehlo.while(%j = %zero, %z = %y) : tensor<i32>, tensor<8xf32> cond {
+        %4 = stablehlo.compare LT, %j, %i, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %4 : tensor<i1>
+      } do {
+        %4 = stablehlo.cosine %z : tensor<8xf32>
+        %5 = stablehlo.add %j, %one : tensor<i32>
+        stablehlo.return %5, %4 : tensor<i32>, tensor<8xf32>
+      }
+      %3 = stablehlo.maximum %i, %one : tensor<i32>
+      stablehlo.return %3, %2#1 : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}

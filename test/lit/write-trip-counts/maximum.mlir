@@ -4,7 +4,7 @@
 // RUN: hespas-opt %s --write-trip-counts=trip-count=3 --split-input-file | filecheck %s --check-prefix=OPTION
 
 // WARNING: maximum.mlir:21:12: the trip count of the loop depends on data: its maximum of 50 is assumed; set it with hespas-opt --prepare=trip-count=N
-// OPTION-COUNT-7: hespas.trips = 3 : i64, hespas.trips_note = "trip count 3 set by option: it depends on data"
+// OPTION-COUNT-8: hespas.trips = 3 : i64, hespas.trips_note = "trip count 3 set by option: it depends on data"
 
 /// A loop that ends when data say so runs at most as often as the other part of its condition allows.
 
@@ -219,5 +219,38 @@ module @rows {
       stablehlo.return %next, %token, %q : tensor<i32>, tensor<8xi32>, tensor<8xi1>
     }
     return %0#1 : tensor<8xi32>
+  }
+}
+
+// -----
+
+/// A value that is not known in one of the iterations, here a quotient by zero, changes nothing.
+
+// CHECK-LABEL: module @gap
+// CHECK: hespas.trips = 50 : i64, hespas.trips_note = "maximum trip count 50 assumed: it depends on data"
+module @gap {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %big = stablehlo.constant dense<1.0> : tensor<f32>
+    %bound = stablehlo.constant dense<50> : tensor<i32>
+    %small = stablehlo.constant dense<1.0e-6> : tensor<f32>
+    %lowest = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %six = stablehlo.constant dense<6> : tensor<i32>
+    %0:4 = stablehlo.while(%i = %zero, %y = %x, %error = %big, %v = %one) : tensor<i32>, tensor<8xf32>, tensor<f32>, tensor<i32>
+    cond {
+      %p = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %q = stablehlo.compare GT, %error, %small : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %c = stablehlo.and %q, %p : tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %new = stablehlo.tanh %y : tensor<8xf32>
+      %max = stablehlo.reduce(%new init: %lowest) applies stablehlo.maximum across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+      %d = stablehlo.subtract %i, %six : tensor<i32>
+      %w = stablehlo.divide %bound, %d : tensor<i32>
+      stablehlo.return %next, %new, %max, %w : tensor<i32>, tensor<8xf32>, tensor<f32>, tensor<i32>
+    }
+    return %0#1 : tensor<8xf32>
   }
 }

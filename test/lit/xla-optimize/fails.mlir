@@ -45,3 +45,12 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 ^bb1:
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// expected-error @+1 {{XLA has optimised this module already; use the module before optimisation}}
+module attributes {hespas.facts = {scheduled_by = "XLA:GPU"}} {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}

@@ -51,3 +51,49 @@ module @resource {
     }
   }
 #-}
+
+// -----
+
+/// Layouts that XLA's importer has written say how XLA made an op, and are assigned again.
+
+// CHECK-LABEL: module @imported
+module @imported attributes {mhlo.is_dynamic = false} {
+  // CHECK: stablehlo.tanh %{{[a-z0-9]*}} : tensor<4x8xf32>
+  func.func public @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %0 = stablehlo.tanh %x {result_layout = dense<[0, 1]> : tensor<2xindex>, xla_shape = "f32[4,8]{0,1}"} : tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+/// A mesh of one device divides nothing.
+
+// CHECK-LABEL: module @one_device
+module @one_device attributes {mhlo.num_partitions = 1 : i32} {
+  // CHECK: func.func @main(%{{[a-z0-9]*}}: tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: stablehlo.maximum
+  // CHECK-NOT: sdy
+  sdy.mesh @mesh = <["x"=1]>
+  func.func public @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<8x8xf32> {
+    %zero = sdy.constant dense<0.0> : tensor<8x8xf32>
+    %0 = stablehlo.maximum %x, %zero : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// Ops of shapes are computed before.
+
+// CHECK-LABEL: module @shape_ops
+module @shape_ops {
+  // CHECK: stablehlo.tanh
+  // CHECK-NOT: shape.
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %s = shape.shape_of %x : tensor<4xf32> -> tensor<1xindex>
+    %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0] : (tensor<4xf32>, tensor<1xindex>) -> tensor<4xf32>
+    %1 = stablehlo.tanh %0 : tensor<4xf32>
+    return %1 : tensor<4xf32>
+  }
+}
