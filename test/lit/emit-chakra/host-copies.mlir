@@ -13,13 +13,13 @@ module {
     %0 = stablehlo.custom_call @MoveToHost(%x) : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
     return %0 : tensor<1024x1024xf32>
   }
-  func.func public @main(%x: tensor<1024x1024xf32>, %y: tensor<65536x1024xf32>) -> (tensor<65536x1024xf32>, tensor<1024x1024xf32>) {
+  func.func public @main(%x: tensor<1024x1024xf32>, %y: tensor<65536x1024xf32>, %z: tensor<1024x1024xf32> {mhlo.memory_kind = "pinned_host"}) -> (tensor<65536x1024xf32>, tensor<1024x1024xf32>, tensor<1024x1024xf32>) {
     %h = "mhlo.async_start"(%x) <{called_computation = @offload, execution_thread = "main"}> : (tensor<1024x1024xf32>) -> !mhlo.async_bundle<tensor<1024x1024xf32>, tensor<1024x1024xf32>>
     %t = stablehlo.tanh %y : tensor<65536x1024xf32>
     %n = stablehlo.negate %t : tensor<65536x1024xf32>
     %e = "mhlo.async_done"(%h) {called_computation = @offload, execution_thread = "main"} : (!mhlo.async_bundle<tensor<1024x1024xf32>, tensor<1024x1024xf32>>) -> tensor<1024x1024xf32>
-    %back = stablehlo.custom_call @MoveToDevice(%e) : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %back = stablehlo.custom_call @MoveToDevice(%z) : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
     %a = stablehlo.abs %back : tensor<1024x1024xf32>
-    return %n, %a : tensor<65536x1024xf32>, tensor<1024x1024xf32>
+    return %n, %a, %e : tensor<65536x1024xf32>, tensor<1024x1024xf32>, tensor<1024x1024xf32>
   }
 }
