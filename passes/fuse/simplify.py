@@ -67,7 +67,7 @@ class SimplifyPass(BlockPass):
     name: ClassVar[str] = "simplify"
 
     layouts: bool = option(
-        False, "layouts are assigned: what is broadcast may be a copy in another order"
+        False, "layouts are assigned: what is repeated may be a copy in another order"
     )
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
@@ -109,7 +109,7 @@ class _Simplifier:
     """Rewrites ops, each after those that it reads.
 
     Attributes:
-        has_layouts: Whether transposes before broadcasts are copies.
+        has_layouts: Whether transposes before broadcasts that repeat elements are copies.
         numbers: The values whose elements are all equal to a constant number.
         scatters: The results of scatters: an addition that reads none is not looked at.
     """
@@ -158,7 +158,7 @@ class _Simplifier:
         if rewrite is None or not has_static_values(op):
             return None
         new = rewrite(op)
-        if new is None and name == BROADCAST and not self.has_layouts:
+        if new is None and name == BROADCAST and not (self.has_layouts and _repeats_elements(op)):
             return _broadcast_before_transpose(op)
         return new
 
@@ -301,6 +301,12 @@ def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
     before = read_integer_list(inner, "broadcast_dimensions", ())
     joined = make_i64_array([dims[d] for d in before], op.context)
     return _create_unary_op(op, BROADCAST, inner.operands[0], broadcast_dimensions=joined)
+
+
+def _repeats_elements(op: ir.Operation) -> bool:
+    """Return whether the result of an op has more elements than its operand."""
+    before, after = (to_buffer_size(value.type) for value in (op.operands[0], op.results[0]))
+    return after.elements > before.elements
 
 
 def _broadcast_before_transpose(op: ir.Operation) -> ir.Value | None:
