@@ -24,6 +24,21 @@ from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dimension_orders import (
+    CONCATENATE,
+    PAD,
+    REDUCE,
+    RESHAPE,
+    SLICE,
+    TRANSPOSE,
+    Order,
+    has_any_order,
+    is_uniform,
+    make_plain_order,
+    order_reduction,
+    resize_order,
+    transpose_order,
+)
 from hespas.passes.fuse.dots import DOT, Dims, DotGeneral
 from hespas.passes.fuse.fold_transposes import read_plain_permutation, sort_contracted_dims
 from hespas.passes.fuse.fusion_graph import is_elementwise_op
@@ -34,23 +49,8 @@ from hespas.passes.fuse.op_builder import (
     has_static_values,
     sort_in_block_order,
 )
+from hespas.passes.fuse.order_rewriter import OrderRewriter
 from hespas.passes.fuse.simplify import BROADCAST
-from hespas.passes.fuse.sink_transposes import (
-    CONCATENATE,
-    PAD,
-    REDUCE,
-    RESHAPE,
-    SLICE,
-    TRANSPOSE,
-    Order,
-    Rewriter,
-    has_any_order,
-    is_uniform,
-    make_plain_order,
-    order_reduction,
-    resize_order,
-    transpose_order,
-)
 from hespas.passes.fuse.transpose_operands import list_read_dims
 
 ALIGNED = "aligned"  # the kind of ops whose operands and result have one layout
@@ -78,7 +78,7 @@ class AssignOrdersPass(BlockPass):
         _CopyingRewriter(orders, copied).rewrite_ops(ops)
 
 
-class _CopyingRewriter(Rewriter):
+class _CopyingRewriter(OrderRewriter):
     """Rewrites ops that read copies of what has another order."""
 
     def read_reshaped(self, op: ir.Operation, order: Order) -> ir.Value:
