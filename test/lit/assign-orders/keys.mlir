@@ -1,4 +1,5 @@
 // RUN: hespas-opt %s --assign-orders --split-input-file | filecheck %s
+// RUN: hespas-opt %s --assign-orders --assign-orders --split-input-file | filecheck %s
 
 /// The first product reads its right operand with the positions innermost. What it is computed of
 /// has that order, up to the first op that reads something else; so has the left operand, which is
