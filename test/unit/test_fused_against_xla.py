@@ -332,6 +332,15 @@ def normalise_to_heads(x: Any, scale: Any) -> Any:
     return jnp.transpose(normalise_rms(x, scale), (1, 0, 2)).reshape(x.shape[1], -1)
 
 
+def gelu_layers(x: Any, up: Any, bias: Any, down: Any) -> Any:
+    return jax.nn.gelu(x @ up + bias) @ down
+
+
+def repeat_steps(x: Any) -> Any:
+    """A loop that is unrolled in part, so that its two counters grow by different steps."""
+    return jax.lax.fori_loop(0, 3000, lambda i, x: x * 1.01 + i, x, unroll=3)
+
+
 def low_rank_layer(x: Any, weight: Any, down: Any, up: Any) -> Any:
     return x @ weight + x @ down @ up
 
@@ -380,6 +389,7 @@ def ragged_experts(x: Any, weights: Any) -> Any:
 
 
 HEADS = ((8, 1024, 16, 128),) * 3
+GELU_SHAPES = ((64, 196, 384), (384, 1536), (1536,), (1536, 384))
 LAYERS = ((8, 1, 1024), (4, 4, 1024, 1024)) + ((4, 8, 1024, 8, 128),) * 2
 IMAGE, KERNEL = (64, 56, 56, 128), (3, 3, 128, 128)
 GROUPED_LAYER = ((4, 1024, 1024), (1024, 1024), (1024, 256), (1024, 256), (1024, 1024))
@@ -430,6 +440,9 @@ CASES: dict[str, Case] = {
     "residual layers": (
         residual_layers, ((4096, 1024), (1024, 4096), (4096, 1024)), BF16, 0.02,
     ),
+    "GELU layers, gradient": (differentiate(gelu_layers), GELU_SHAPES, BF16, 0.01),
+    "GELU layers in f32, gradient": (differentiate(gelu_layers), GELU_SHAPES, F32, 0.01),
+    "unrolled loop": (repeat_steps, ((1024, 1024),), F32, 0.01),
     "low-rank layer, gradient": (
         differentiate(low_rank_layer),
         ((4096, 2048), (2048, 2048), (2048, 16), (16, 2048)), BF16, 0.02,
@@ -604,7 +617,8 @@ CASES: dict[str, Case] = {
 # XLA of jaxlib 0.10 multiplies, repeats and updates in other kernels.
 OF_JAXLIB_012 = frozenset(
     (
-        "attention with bias", "residual layers", "low-rank layer, gradient",
+        "attention with bias", "residual layers", "low-rank layer, gradient", "unrolled loop",
+        "GELU layers, gradient", "GELU layers in f32, gradient",
         "low-rank layer, step", "updates", "repeated keys", "repeated keys, gradient",
         "heads of 40 features", "one key head", "one key head, gradient", "one key head of a batch",
         "a query head for each key head, gradient", "columns in another order",
