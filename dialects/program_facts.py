@@ -12,12 +12,12 @@ import contextlib
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from hespas.dialects.attr_codec import iterate_module_dictionary
 from hespas.dialects.attrs import FACTS
 from hespas.dialects.mlir import (
     decode_string_attr,
-    get_attribute,
     ir,
     to_f64_attr,
     to_i64_attr,
@@ -30,6 +30,13 @@ STEP_FIGURES = frozenset(
     ("parameters", "tokens_per_step", "samples_per_step", "images_per_step", "flops_per_step")
 )
 STEP_PROGRAM = "step_program"  # the fact of the digest of the program that these figures are of
+
+
+class _StepProgram(NamedTuple):
+    """What tells the work of a step: the type of the entry function, and the stated devices."""
+
+    signature: ir.Attribute
+    device_counts: tuple[str, ...]
 
 
 def read_program_facts(module: ir.Module) -> dict[str, Fact]:
@@ -58,7 +65,7 @@ def read_current_facts(module: ir.Module) -> dict[str, Fact]:
 def list_stale_figures(module: ir.Module) -> list[str]:
     """List the figures of a step that are not those of the program as it is now."""
     facts = read_program_facts(module)
-    if STEP_PROGRAM not in facts or facts[STEP_PROGRAM] == _digest_step_program(module):
+    if STEP_PROGRAM not in facts or facts[STEP_PROGRAM] == _digest_program(_read_program(module)):
         return []
     return sorted(STEP_FIGURES & facts.keys())
 
@@ -68,9 +75,9 @@ def write_program_facts(module: ir.Module, facts: Mapping[str, Fact]) -> None:
 
     Figures of a step are those of the program as it is, unless the facts say of which they are.
     """
-    if STEP_FIGURES & facts.keys() and STEP_PROGRAM not in facts:
-        digest = _digest_step_program(module)
-        facts = {**facts, STEP_PROGRAM: digest} if digest else facts
+    program = _read_program(module)
+    if program and STEP_FIGURES & facts.keys() and STEP_PROGRAM not in facts:
+        facts = {**facts, STEP_PROGRAM: _digest_program(program)}
     context = module.context
     entries = {name: _build_fact_attr(value, context) for name, value in facts.items()}
     module.operation.attributes[FACTS] = ir.DictAttr.get(entries, context)
@@ -79,31 +86,39 @@ def write_program_facts(module: ir.Module, facts: Mapping[str, Fact]) -> None:
 @contextlib.contextmanager
 def keep_step_figures(module: ir.Module) -> Iterator[None]:
     """Keep figures of a step true while hespas itself changes the form of a program."""
-    was_current = not list_stale_figures(module)
+    before = _read_program(module)
     yield
-    if was_current and list_stale_figures(module):
+    if FACTS in module.operation.attributes and before != _read_program(module):
         facts = read_program_facts(module)
-        del facts[STEP_PROGRAM]
-        write_program_facts(module, facts)
+        if facts.get(STEP_PROGRAM) == _digest_program(before):
+            del facts[STEP_PROGRAM]
+            write_program_facts(module, facts)
 
 
-def _digest_step_program(module: ir.Module) -> str:
-    """Digest what tells the work of a step: the shapes of its arguments and results, and devices.
-
-    Element types do not count: a pass that makes them narrower changes no figure of the model.
-    """
+def _read_program(module: ir.Module) -> _StepProgram | None:
+    """Return what tells the work of a step; None if the module has no entry function."""
     try:
         entry = find_entry_function(module)
     except HespasError:
-        return ""  # the module is no program
-    signature = get_attribute(entry, "function_type").value
+        return None
+    attributes = module.operation.attributes
+    counts = tuple([str(attributes.get(name)) for name in (NUM_PARTITIONS, NUM_REPLICAS)])
+    return _StepProgram(entry.attributes["function_type"], counts)
+
+
+def _digest_program(program: _StepProgram | None) -> str:
+    """Digest the shapes of arguments and results, and the devices; "" without a program.
+
+    Element types do not count: a pass that makes them narrower changes no figure of the model.
+    """
+    if program is None:
+        return ""
+    signature = ir.FunctionType(ir.TypeAttr(program.signature).value)
     shapes = [
         [kind.shape if isinstance(kind, ir.ShapedType) else str(kind) for kind in kinds]
         for kinds in (signature.inputs, signature.results)
     ]
-    attributes = module.operation.attributes
-    counts = [str(attributes.get(name)) for name in (NUM_PARTITIONS, NUM_REPLICAS)]
-    return hashlib.sha256(repr((shapes, counts)).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((shapes, program.device_counts)).encode()).hexdigest()[:16]
 
 
 def _build_fact_attr(value: Fact, context: ir.Context) -> ir.Attribute:
