@@ -440,9 +440,12 @@ def _solve_counted_loop(
         left, right, direction = right, left, MIRROR[direction]
     fixed = {cond.arguments[i]: v for i, v in start.items() if i != counter}
     bound = scalars.evaluate_with_bindings(right, fixed)
-    if left != cond.arguments[counter] or not isinstance(bound, int) or not isinstance(step, int):
+    if left != cond.arguments[counter] or bound is None or step is None:
         return None
-    return _count_steps(int(start[counter]), bound, step, direction)
+    first = start[counter]
+    if isinstance(first, int) and isinstance(bound, int) and isinstance(step, int):
+        return _count_steps(first, bound, step, direction)
+    return _count_many_steps(first, bound, step, direction)
 
 
 MIRROR = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
@@ -468,6 +471,19 @@ def _find_counter_step(
             return None
         total += step if kind == "add" else -step
     return total
+
+
+def _count_many_steps(start: Number, bound: Number, step: Number, direction: str) -> int | None:
+    """Count the steps of a counter of real numbers if they are too many to run them.
+
+    Rounding may make them one more or one fewer. None for fewer steps, and for an endless loop.
+    """
+    if direction in ("GT", "GE"):
+        start, bound, step, direction = -start, -bound, -step, "LT"
+    if direction not in ("LT", "LE") or step <= 0 or not math.isfinite(bound - start):
+        return None
+    count = math.ceil((bound - start) / step)
+    return count if count > MAX_LOOP_STEPS else None
 
 
 def _count_steps(start: int, bound: int, step: int, direction: str) -> int | None:
