@@ -151,6 +151,12 @@ class RunInputs(_StrictOptions):
             "default the bound in the type, or 128",
         )
     )
+    trip_count: Annotated[int | None, Flag("N")] = Field(
+        default=None,
+        ge=0,
+        description="trip count of loops that depend on data; by default the maximum that their "
+        "conditions state, or 1, with a warning",
+    )
     form: Literal["xla", "fuse", "as-is"] | None = Field(
         default=None,
         description="the program to estimate: xla compiles it for the node, fuse groups ops into "

@@ -304,7 +304,7 @@ def create_pass_run(
 
 def spell_flag(name: str, value: str) -> str:
     """Spell an option as a flag of ``hespas run``."""
-    return f"--{name} {value}"
+    return f"--{name.replace('_', '-')} {value}"
 
 
 def set_planned_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:
@@ -357,7 +357,7 @@ def prepare_program(
     plan: RunPlan, run: PassRun, memo: StageMemo, module: ir.Module | None = None
 ) -> RunOutcome:
     """Read a program, bring it into its form, and prepare it; arguments are as above."""
-    key = (plan.mlir, plan.dims, plan.keep_going)
+    key = (plan.mlir, plan.dims, plan.trip_count, plan.keep_going)
 
     def read_source() -> RunOutcome:
         source = RunOutcome(module or memo.read_program(plan), run, key=key)
@@ -385,8 +385,9 @@ def _prepare_in_form(plan: RunPlan, program: RunOutcome, form: ProgramForm) -> R
     _note_compile_time(program.timings, plan, program.run)
     steps = [*form.steps, *plan.steps]
     program.apply_steps(itertools.takewhile(lambda step: not step.prepares, steps))
-    if TargetAttr.NAME not in program.module.operation.attributes:
-        program.apply_steps([build_pass(registry.load_pass_class("prepare"), {})])
+    if plan.trip_count is not None or TargetAttr.NAME not in program.module.operation.attributes:
+        options = {} if plan.trip_count is None else {"trip-count": str(plan.trip_count)}
+        program.apply_steps([build_pass(registry.load_pass_class("prepare"), options)])
     return replace(program, form=form)
 
 

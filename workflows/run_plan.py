@@ -50,6 +50,7 @@ class RunPlan:
         system: The network; its number of devices must equal the program's.
         devices: The number of devices that the program must have; None accepts any.
         dims: Sizes of symbolic dimensions, as the option of ``prepare``.
+        trip_count: The trip count of loops that depend on data; None for what ``prepare`` assumes.
         keep_going: Whether ops without a cost are tagged and counted instead of raising.
         network: The system, and how to simulate the traces on it; None does not simulate.
         network_settings: What ``hespas simulate`` uses by default for the traces, also if the run
@@ -64,6 +65,7 @@ class RunPlan:
     devices: int | None = None
     form: FormRequest = field(default_factory=FormRequest)
     dims: str = ""
+    trip_count: int | None = None
     keep_going: bool = False
     network: SimulatedNetwork | None = None
     network_settings: NetworkSettings = field(default_factory=NetworkSettings)
@@ -121,6 +123,7 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
         system,
         form=request_program_form(config, system),
         dims=config.dims or "",
+        trip_count=config.trip_count,
         keep_going=config.keep_going,
         network=plan_network(config, system),
         network_settings=select_network_settings(config),

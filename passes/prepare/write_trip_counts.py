@@ -143,9 +143,15 @@ def _determine_count(
     if _read_note(loop) != assumed.note:
         run.warn(
             f"{_format_place(loop)}the trip count of the loop {reason}: "
-            f"{what}{trips} is assumed; set it with hespas-opt --prepare=trip-count=N"
+            f"{what}{trips} is assumed; set it with {_format_remedy(run)}"
         )
     return assumed
+
+
+def _format_remedy(run: PassRun) -> str:
+    """Say how a user sets a count: by a flag of a tool, an argument of Python, or by hespas-opt."""
+    spelled = run.spell_option("trip_count", "N")
+    return "hespas-opt --prepare=trip-count=N" if spelled == "trip_count=N" else spelled
 
 
 def _find_stated_count(loop: ir.Operation, *, is_unmarked_found: bool) -> _TripCount | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
-from hespas import frontends
+import hespas
+from hespas import frontends, passes
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import TRIPS
 from hespas.dialects.mlir import ir, make_context
@@ -303,3 +305,47 @@ def test_splat_constants_of_every_type_are_read(element, text, number, shape):
     kind = f"tensor<{shape}{element}>"
     module = ir.Module.parse(f"%0 = stablehlo.constant dense<{text}> : {kind}", make_context())
     assert read_splat_constant(module.body.operations[0].operation) == number
+
+
+DECODING = """
+func.func @main(%x: tensor<1024xf32>, %most: tensor<i32>) -> tensor<1024xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<1024xf32>
+  cond {
+    %less = stablehlo.compare LT, %i, %most : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    %z = stablehlo.add %y, %y : tensor<1024xf32>
+    stablehlo.return %next, %z : tensor<i32>, tensor<1024xf32>
+  }
+  return %0#1 : tensor<1024xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("form", ["as-is", "fuse"])
+@pytest.mark.parametrize("annotated", [False, True])
+def test_a_run_takes_the_trip_count_of_loops_of_data(
+    form: str, annotated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop.mlir").write_text(DECODING)
+    if annotated:
+        module = hespas.read("loop.mlir")
+        passes.run_pipeline(module, "prepare")
+        Path("loop.mlir").write_text(str(module))
+    flops = {}
+    for count in (None, 10, 1000):
+        chosen = {} if count is None else {"trip_count": count}
+        estimate = hespas.estimate("loop.mlir", node="H100_80GB", form=form, **chosen)
+        flops[count] = estimate.summary.emitted.stats["totals"]["flops"]
+        is_assumed = any('set it with trip_count="N"' in text for text in estimate.warnings)
+        assert is_assumed == (count is None and not annotated)
+    assert flops[1000] == 100 * flops[10] == 1000 * flops[None]
+    rows = hespas.sweep(
+        {"mlir": "loop.mlir", "node": "H100_80GB", "form": form, "trip_count": [10, 1000]},
+        cache="none",
+    ).rows
+    assert [row["flops"] for row in rows] == [flops[10], flops[1000]]

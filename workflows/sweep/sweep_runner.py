@@ -56,7 +56,7 @@ FUNCTION = "hespas.workflows.sweep.sweep_worker:compute_cell"
 RESULT, DEVICES = "sweep", "sweep: devices"  # the kinds of keys
 # What cells with an equal program share, that which costs most first: its split, then its estimate.
 SHARED_KEYS = (
-    "dims", "keep_going", "form", "fuse", "split", "block_limit",
+    "dims", "trip_count", "keep_going", "form", "fuse", "split", "block_limit",
     "estimator", "setting", "kernel_cost", "node",
 )  # fmt: skip
 
