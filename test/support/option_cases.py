@@ -24,9 +24,10 @@ from support.random_programs import render_program
 
 Values = dict[str, Any]
 BASE: Values = {"node": "A100_SXM_40GB", "system": "A100_SXM_40GB_4GPU_2", "form": "as-is"}
-# Options that name the program or the way it is run, and change no figure. That of the sizes of
-# symbolic dimensions, which the programs here lack, is in test_symbolic_sizes.
-NO_CHANGE = {"mlir", "dims", "simulator", "astra_sim", *OUTPUTS, *MEASURING}
+# Options that name the program or the way it is run, and change no figure. Those of symbolic
+# dimensions and of loops of data, which the programs here lack, are in test_symbolic_sizes and
+# test_prepare_trips.
+NO_CHANGE = {"mlir", "dims", "trip_count", "simulator", "astra_sim", *OUTPUTS, *MEASURING}
 # Values of options, beside those that follow from the type.
 VALUES: Mapping[str, tuple[Any, ...]] = {
     "node": ("H100_80GB", "TPUv5e"),

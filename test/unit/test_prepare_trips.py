@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -336,9 +337,9 @@ def test_a_run_takes_the_trip_count_of_loops_of_data(
         module = hespas.read("loop.mlir")
         passes.run_pipeline(module, "prepare")
         Path("loop.mlir").write_text(str(module))
-    flops = {}
+    flops: dict[int | None, float] = {}
     for count in (None, 10, 1000):
-        chosen = {} if count is None else {"trip_count": count}
+        chosen: dict[str, Any] = {} if count is None else {"trip_count": count}
         estimate = hespas.estimate("loop.mlir", node="H100_80GB", form=form, **chosen)
         flops[count] = estimate.summary.emitted.stats["totals"]["flops"]
         is_assumed = any('set it with trip_count="N"' in text for text in estimate.warnings)
