@@ -386,7 +386,9 @@ def _prepare_in_form(plan: RunPlan, program: RunOutcome, form: ProgramForm) -> R
     steps = [*form.steps, *plan.steps]
     program.apply_steps(itertools.takewhile(lambda step: not step.prepares, steps))
     if plan.trip_count is not None or TargetAttr.NAME not in program.module.operation.attributes:
-        options = {} if plan.trip_count is None else {"trip-count": str(plan.trip_count)}
+        options: dict[str, str | bool] = {}
+        if plan.trip_count is not None:
+            options["trip-count"] = str(plan.trip_count)
         program.apply_steps([build_pass(registry.load_pass_class("prepare"), options)])
     return replace(program, form=form)
 
