@@ -105,3 +105,34 @@ module @loop {
     return %0, %1, %3 : tensor<16xf32>, tensor<8x16xf32>, tensor<16xf32>
   }
 }
+
+// -----
+
+/// What a call returned is not known after a loop that only hands it on either, and a copy of a slice stays.
+
+// CHECK-LABEL: module @handed_on
+// CHECK: hespas_offload(%{{.*}}, %{{.*}}, %{{.*}})
+// CHECK: %[[W:.*]]:2 = stablehlo.while
+// CHECK: %[[F:.*]] = stablehlo.custom_call @hespas_fetch(%[[W]]#1)
+// CHECK: return %[[F]]
+module @handed_on {
+  func.func @main(%x: tensor<16xf32>, %kept: tensor<8x16xf32> {mhlo.memory_kind = "pinned_host"}) -> (tensor<16xf32>, tensor<8x16xf32> {mhlo.memory_kind = "pinned_host"}) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %part = stablehlo.reshape %x : (tensor<16xf32>) -> tensor<1x16xf32>
+    %h = stablehlo.custom_call @hespas_offload(%part, %zero, %zero) : (tensor<1x16xf32>, tensor<i32>, tensor<i32>) -> tensor<1x16xf32>
+    %all = stablehlo.dynamic_update_slice %kept, %h, %zero, %zero : (tensor<8x16xf32>, tensor<1x16xf32>, tensor<i32>, tensor<i32>) -> tensor<8x16xf32>
+    %k = stablehlo.custom_call @kernel(%x) : (tensor<16xf32>) -> tensor<16xf32>
+    %w:2 = stablehlo.while(%i = %zero, %c = %k) : tensor<i32>, tensor<16xf32>
+    cond {
+      %n = stablehlo.constant dense<8> : tensor<i32>
+      %1 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next, %c : tensor<i32>, tensor<16xf32>
+    }
+    %d = stablehlo.custom_call @MoveToDevice(%w#1) : (tensor<16xf32>) -> tensor<16xf32>
+    return %d, %all : tensor<16xf32>, tensor<8x16xf32>
+  }
+}

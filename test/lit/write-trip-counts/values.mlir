@@ -485,3 +485,30 @@ module @complex {
     return %w : tensor<i32>
   }
 }
+
+// -----
+
+/// The bindings read no single elements of 4 bits.
+
+// CHECK-LABEL: module @narrow
+// CHECK: trips_note = "trip count 1 assumed: it depends on data"
+module @narrow {
+  func.func @main(%x: tensor<i32>) -> tensor<i32> {
+    %table = stablehlo.constant dense<[3, 5, 7, 2]> : tensor<4xi4>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %k = stablehlo.constant dense<1> : tensor<i32>
+    %part = stablehlo.dynamic_slice %table, %k, sizes = [1] : (tensor<4xi4>, tensor<i32>) -> tensor<1xi4>
+    %m = stablehlo.reshape %part : (tensor<1xi4>) -> tensor<i4>
+    %n = stablehlo.convert %m : (tensor<i4>) -> tensor<i32>
+    %w = stablehlo.while(%i = %zero) : tensor<i32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %w : tensor<i32>
+  }
+}
