@@ -75,9 +75,9 @@ def write_program_facts(module: ir.Module, facts: Mapping[str, Fact]) -> None:
 
     Figures of a step are those of the program as it is, unless the facts say of which they are.
     """
-    program = _read_program(module)
-    if program and STEP_FIGURES & facts.keys() and STEP_PROGRAM not in facts:
-        facts = {**facts, STEP_PROGRAM: _digest_program(program)}
+    if STEP_FIGURES & facts.keys() and STEP_PROGRAM not in facts:
+        digest = _digest_program(_read_program(module))
+        facts = {**facts, STEP_PROGRAM: digest} if digest else facts
     context = module.context
     entries = {name: _build_fact_attr(value, context) for name, value in facts.items()}
     module.operation.attributes[FACTS] = ir.DictAttr.get(entries, context)
@@ -86,9 +86,12 @@ def write_program_facts(module: ir.Module, facts: Mapping[str, Fact]) -> None:
 @contextlib.contextmanager
 def keep_step_figures(module: ir.Module) -> Iterator[None]:
     """Keep figures of a step true while hespas itself changes the form of a program."""
+    if FACTS not in module.operation.attributes:  # as of most modules in pipelines
+        yield
+        return
     before = _read_program(module)
     yield
-    if FACTS in module.operation.attributes and before != _read_program(module):
+    if before != _read_program(module):
         facts = read_program_facts(module)
         if facts.get(STEP_PROGRAM) == _digest_program(before):
             del facts[STEP_PROGRAM]

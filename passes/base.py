@@ -57,6 +57,11 @@ def _spell_pass_option(name: str, value: str) -> str:
     return f"{name}={value}"
 
 
+def spell_as_flag(name: str, value: str) -> str:
+    """Spell an option as a flag of a command of ``hespas``."""
+    return f"--{name.replace('_', '-')} {value}"
+
+
 @record(slots=True)
 class EntryOps:
     """The ops of the block of the entry function, in order.

@@ -21,7 +21,7 @@ from hespas.dialects.xla import MEMORY_PLAN_PARTS
 from hespas.frontends.lowered_platform import infer_platform
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.traverse import Annotation
-from hespas.passes.base import FACTS, Pass, PassRun, build_pass, option
+from hespas.passes.base import FACTS, Pass, PassRun, build_pass, option, spell_as_flag
 from hespas.passes.compile.compiler_estimates import MEMORY_FACT, PLANNED_PROGRAM
 from hespas.passes.compile.hlo_origin import SCHEDULER
 from hespas.passes.emit import module_stats
@@ -298,13 +298,8 @@ def create_pass_run(
         keep_going=plan.keep_going,
         note=note,
         progress=progress,
-        spell_option=spell_flag,
+        spell_option=spell_as_flag,
     )
-
-
-def spell_flag(name: str, value: str) -> str:
-    """Spell an option as a flag of ``hespas run``."""
-    return f"--{name.replace('_', '-')} {value}"
 
 
 def set_planned_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:

@@ -25,7 +25,7 @@ from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
 from hespas.workflows.fusible_ops import FREE, KERNELS, has_fusible_pair
-from hespas.workflows.step_facts import STEP_OPTIONS
+from hespas.workflows.step_facts import STEP_FACTS
 
 _PLATFORM_COMPILERS = {
     "cpu": hlo_origin.CPU,
@@ -95,11 +95,13 @@ def warn_of_doubtful_program(
 
 def warn_of_stale_figures(module: ir.Module, run: PassRun, stated: Mapping[str, Any]) -> None:
     """Warn of figures of a step that are of another program; ``stated`` ones replace them."""
-    stale = [
+    replaced = {
         name
-        for name in list_stale_figures(module)
-        if stated.get(STEP_OPTIONS.get(name, name)) is None
-    ]
+        for option, names in STEP_FACTS.items()
+        if stated.get(option) is not None
+        for name in names
+    }
+    stale = [name for name in list_stale_figures(module) if name not in replaced]
     if stale:
         run.warn(
             f"{FACTS}: {', '.join(stale)} count for nothing, because another tool has changed the "

@@ -36,8 +36,12 @@ LIMITS = "power limit while it computes, idle power else"
 AT_MOST = "at most: power limit throughout"
 
 
-# The facts of a program that options replace, by the names of these options.
-STEP_OPTIONS = {"flops_per_step": "model_flops", "images_per_step": "samples_per_step"}
+# The facts of a program, the first of which counts, by the option that replaces them.
+STEP_FACTS = {
+    "model_flops": ("flops_per_step",),
+    "tokens_per_step": ("tokens_per_step",),
+    "samples_per_step": ("samples_per_step", "images_per_step"),
+}
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,10 @@ class StepWork:
     ) -> StepWork:
         """Use the overrides, then the facts that the exporter wrote, then the node's price."""
         known = {
-            "model_flops": facts.get("flops_per_step"),
-            "tokens_per_step": facts.get("tokens_per_step"),
-            "samples_per_step": facts.get("samples_per_step", facts.get("images_per_step")),
-            "price_per_hour": node.price_per_hour if node else None,
+            option: next((facts[name] for name in names if name in facts), None)
+            for option, names in STEP_FACTS.items()
         }
+        known["price_per_hour"] = node.price_per_hour if node else None
         requested = {name: overrides.get(name) for name in known}
         is_stated = "flops_per_step" in facts and requested["model_flops"] is None
         source = facts.get("flops_per_step_source") if is_stated else None

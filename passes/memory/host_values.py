@@ -8,7 +8,7 @@ of the program say themselves where they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hespas.dialects.mlir import get_attribute, get_call_target, get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator
@@ -42,13 +42,20 @@ def find_host_values(module: ir.Module) -> set[ir.Value]:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit_op, ir.WalkOrder.PRE_ORDER)
-    waiting = list(host_values)
+    return collect_reached(host_values, list_continuations)
+
+
+def collect_reached(
+    values: set[ir.Value], list_next: Callable[[ir.Value], Iterable[ir.Value]]
+) -> set[ir.Value]:
+    """Add to values what ``list_next`` gives for each of them, and for what is added."""
+    waiting = list(values)
     while waiting:
-        for value in list_continuations(waiting.pop()):
-            if value not in host_values:
-                host_values.add(value)
+        for value in list_next(waiting.pop()):
+            if value not in values:
+                values.add(value)
                 waiting.append(value)
-    return host_values
+    return values
 
 
 def find_host_arguments(module: ir.Module) -> tuple[list[ir.Value], list[ir.Value]]:

@@ -11,7 +11,7 @@ is not copied, nor what goes to the host and straight back.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import ClassVar
 
 from hespas.dialects.mlir import (
@@ -38,6 +38,7 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.passes.base import PassRun
 from hespas.passes.memory.host_values import (
+    collect_reached,
     find_host_arguments,
     find_host_values,
     is_host_memory,
@@ -184,17 +185,14 @@ def remove_idle_copies(module: ir.Module) -> None:
 
 def _find_residents(module: ir.Module, copies: Sequence[ir.Operation]) -> set[ir.Value]:
     """Find the values in the memory of the host: arguments, what is copied there, and parts."""
-    residents = set(find_host_arguments(module)[0])
-    residents.update(copy.results[0] for copy in copies if _is_offload(copy))
-    waiting = list(residents)
-    while waiting:
-        value = waiting.pop()
-        parts = [user.results[0] for user in _list_users(value) if user.name in PARTS]
-        for other in (*list_continuations(value), *parts):
-            if other not in residents:
-                residents.add(other)
-                waiting.append(other)
-    return residents
+
+    def list_next(value: ir.Value) -> Iterator[ir.Value]:
+        yield from list_continuations(value)
+        yield from (user.results[0] for user in _list_users(value) if user.name in PARTS)
+
+    arguments, _ = find_host_arguments(module)
+    copied = (copy.results[0] for copy in copies if _is_offload(copy))
+    return collect_reached({*arguments, *copied}, list_next)
 
 
 def _list_device_arguments(module: ir.Module) -> list[ir.Value]:
@@ -272,8 +270,7 @@ def _merge_with_updates(offload: ir.Operation) -> None:
         )
         _replace_op(update, call)
     if updates:
-        offload.results[0].replace_all_uses_with(offload.operands[0])
-        offload.erase()
+        _remove_op(offload)
 
 
 def _merge_with_slice(fetch: ir.Operation) -> None:
@@ -285,8 +282,7 @@ def _merge_with_slice(fetch: ir.Operation) -> None:
         op = get_defining_op(value)
     if op is None or op.name != SLICE:
         return
-    fetch.results[0].replace_all_uses_with(fetch.operands[0])
-    fetch.erase()
+    _remove_op(fetch)
     _replace_op(op, _build_call(op, FETCH_CALL_TARGET, list(op.operands), op.results[0].type))
 
 

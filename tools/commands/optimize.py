@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas import frontends
     from hespas.dialects.mlir import make_context
     from hespas.passes import pipeline
-    from hespas.passes.base import PassRun, build_pass, print_note
+    from hespas.passes.base import PassRun, build_pass, print_note, spell_as_flag
     from hespas.passes.optimize.xla_optimize import XlaOptimization, XlaOptimizePass
     from hespas.support import output_file
     from hespas.workflows.module_output import encode_module, write_file_or_stdout
@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
     run = PassRun(
         input_name=name,
         note=print_note,
-        spell_option=lambda option, value: f"--{option} {value}",
+        spell_option=spell_as_flag,
     )
     pipeline.run_pipeline(module, [step], run)
     data = encode_module(

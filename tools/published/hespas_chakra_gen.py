@@ -110,7 +110,9 @@ def run_config_file(
 
 def _spell_run_flag(name: str, value: str) -> str:
     """Spell an option that only ``hespas run`` has, which reads the same configuration."""
-    return f"--{name.replace('_', '-')} {value} to hespas run CONFIG"
+    from hespas.passes.base import spell_as_flag
+
+    return f"{spell_as_flag(name, value)} to hespas run CONFIG"
 
 
 def format_results(summary: RunSummary, module: ir.Module) -> list[str]:
