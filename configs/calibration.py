@@ -165,6 +165,8 @@ class Calibration(StrictModel):
         sector_bytes: The bytes that a GPU reads from memory at once.
         issue_per_flop: Instructions that the lanes of a GPU issue for each operation of its f32
             peak rate.
+        narrow_elements: The elements of less than 32 bits that a thread of XLA's loop kernels
+            computes; of wider ones, and without this number, four.
         power: The energy of matrix operations, which determines the clock at a power limit; null if
             it is not that of ``like``, because the chip is of another process.
         fits: The constants by class of kernels.
@@ -177,6 +179,7 @@ class Calibration(StrictModel):
     core_bandwidth_bytes_per_s: Positive | None = None
     sector_bytes: Annotated[int, Field(gt=0)] | None = None
     issue_per_flop: Positive | None = None
+    narrow_elements: Annotated[int, Field(gt=0)] | None = None
     power: PowerFile | None = None
     fits: dict[Class, FitFile] = Field(default_factory=dict)
     sources: dict[str, str] = Field(default_factory=dict)

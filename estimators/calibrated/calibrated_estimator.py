@@ -71,6 +71,7 @@ from hespas.estimators.work import OpWork
 _SHOWN_KERNELS = 3  # in a warning
 _LOOP_SHARE = 0.25  # of the integer rate that a product in loops reaches: it loads two for each
 _STRIDED_SHARE = 0.58
+_CORE_THREADS = 2048  # threads that a core of an NVIDIA GPU holds
 _INTEGER_SHARE = 0.5  # of the f32 rate that integers have on GPUs from Ampere on, without their own
 # XLA:TPU expects up to twice the measured time of streams; large products agree within 15 %.
 _COMPILER_BAND = (0.5, 1.15)
@@ -110,7 +111,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "15"
+    version: ClassVar[str] = "16"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 
@@ -178,11 +179,24 @@ class CalibratedEstimator(Estimator):
         flops: float = sum(content.vector_flops.values())
         double_flops = content.vector_flops.get("f64", 0)
         if self.constants.issue_per_flop:
-            flops = (flops + content.traits.slots) / self.constants.issue_per_flop
-        issue_s = flops / self.node.find_peak_rate("vector", "f32").flops_per_s if flops else 0.0
+            issue_s = self.constants.compute_issue_s(flops + content.traits.slots)
+            issue_s = max(issue_s, self.constants.compute_dispatch_s(content.traits))
+        else:
+            issue_s = flops / self.node.find_peak_rate("vector", "f32").flops_per_s if flops else 0
         if not double_flops:
             return issue_s
         return max(issue_s, double_flops / self.node.find_peak_rate("vector", "f64").flops_per_s)
+
+    def _compute_update_s(self, content: KernelContent, vector_s: float) -> float:
+        """Return the time in which the lanes compute, and update elements in atomic operations.
+
+        The slots of a sort contain its comparisons, which are among the operations of the work.
+        """
+        constants, passes = self.constants, content.passes
+        cores = constants.count_cores()
+        slots = sum(each.count_slots(cores * _CORE_THREADS) for each in content.traits.lookups)
+        sort_s = constants.compute_issue_s(max(passes.slots, passes.row_slots * cores))
+        return constants.compute_issue_s(slots) + (sort_s or vector_s)
 
     def _compute_loop_products_s(self, content: KernelContent) -> float:
         """Return the time of products whose results XLA computes one by one, in loops.
@@ -292,9 +306,10 @@ class CalibratedEstimator(Estimator):
         moved = work.read_bytes + work.write_bytes
         if traits.rows is not None:
             timed = estimate_row_time(self.constants, *traits.rows, moved + traits.wasted_bytes)
-            # The measured rows are those of a softmax alone, without mask and in f32.
+            least_s = self.constants.compute_issue_s(traits.shared_row_slots)
             tags = (ASSUMED,) if traits.has_scores else ()
-            return replace(timed, fit=timed.fit.with_tags(*tags))
+            time_s = max(timed.time_s, timed.launch_s + least_s)
+            return replace(timed, time_s=time_s, compute_s=least_s, fit=timed.fit.with_tags(*tags))
         fit = self.constants.fits["stream.reduce" if kind == "reduction" else "stream.loop"]
         if content.passes.serial_s:
             fit = fit.with_range(1 / BAND_FACTOR, BAND_FACTOR).with_covered_tags(ASSUMED)
@@ -302,8 +317,6 @@ class CalibratedEstimator(Estimator):
             fit = fit.with_tags(ASSUMED)
         if traits.loop_products:
             fit = fit.with_range(1.0, BAND_FACTOR).with_covered_tags(ASSUMED)
-        if content.passes.least_bytes is not None:
-            fit = fit.with_range(content.passes.least_bytes / content.passes.moved_bytes, 1.0)
         contention = max((each.contention for each in traits.lookups), default=1.0)
         if contention > 1:
             fit = fit.with_range(1.0, contention).with_covered_tags(CONTENTION)
@@ -312,7 +325,7 @@ class CalibratedEstimator(Estimator):
             self.constants,
             fit,
             _count_memory_bytes(content, self.constants.cache_bytes),
-            vector_s / get_compute_share(kind) + shapeless_s,
+            shapeless_s + self._compute_update_s(content, vector_s / get_compute_share(kind)),
             blocks=traits.blocks,
             launches=max(content.passes.launches, traits.launches),
             serial_s=content.passes.serial_s,

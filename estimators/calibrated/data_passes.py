@@ -1,7 +1,7 @@
 """Passes over the data, and launches, of kernels without a table of measurements.
 
-The numbers follow from the algorithms of XLA:GPU and its libraries. Only two sorts were measured,
-and estimates that use them have the tag ``assumed``.
+The numbers follow from the algorithms of XLA:GPU and its libraries. Few sizes of sorts were
+measured, so their estimates have the tag ``assumed``.
 
 A sort is one of two kernels:
 
@@ -9,16 +9,16 @@ A sort is one of two kernels:
   memory needs a pass over all operands for each distance beyond the tile, and one pass inside. On
   an A100 of 64 GB, 2**30 keys of 64 bits with positions of 64 bits take 5.30 s (jax-ml/jax#34912),
   210 passes at 83 % of the bandwidth.
-- CUB's radix sort, which XLA calls for integers that are compared directly, if there are enough of
-  them (``SortRewriter``). XLA that compiles without a device cannot call it (NVIDIA/cccl#9814), so
-  a sort inside a compiled fusion is the bitonic one, as the program says.
+- CUB's radix sort, which XLA calls for keys that integers can stand for, if there are enough of
+  them (``SortRewriter``). XLA that compiles without a device cannot call it (NVIDIA/cccl#9814), and
+  leaves the sort in a fusion; what XLA runs on a device is CUB's all the same.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hespas.dialects.mlir import get_call_target, ir
 from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, RADIX_SORT_CALL
@@ -49,13 +49,26 @@ _PANEL_LAUNCHES = 4
 _LINALG_SHARE = 0.5  # share of the peak rate that the updates reach [a guess]
 
 # CUB's radix sort moves all operands once for each digit of its keys, and reads the keys before. It
-# scatters short runs, and so reaches 0.72 of the bandwidth of the data sheet where streams reach
-# 0.87: 2**30 keys of 32 bits with positions in 62 ms on an A100 of 64 GB (jax-ml/jax#34912).
+# takes issue slots for each key and digit, and a time for each digit however few keys there are: on
+# an H200 pairs of 32 bits take 44 us for 2**16, 81 us for 2**20 and 617 us for 2**24, and pairs of
+# 16 bits 25 us, 43 us and 289 us (``benchmarks/calibration/xla_kernels.py``). The same slots give
+# 2**30 keys of 32 bits with positions 63 ms on an A100 of 64 GB, which takes 62 (jax-ml/jax#34912).
 _DIGIT_BITS = 8
-_RADIX_SHARE = 0.83
+_DIGIT_SLOTS = 288.0
+_DIGIT_S, _RADIX_S = 8.6e-6, 5e-6  # of each digit, and of the kernels before
+# Of many rows, each core sorts one at a time: 64 rows of 32,000 take 148 us with keys of 16 bits,
+# and 236 us with keys of 32, on an H200.
+_ROW_DIGIT_SLOTS = 506.0  # of each key and digit
+# XLA's own sort exchanges the elements of a row, padded to a power of two, in this many slots.
+_EXCHANGE_SLOTS = 55.0
+_LEAST_TILE, _CORE_TILE = 128, 4096  # elements that its smallest and its largest block exchange
+# Of each element in XLA's kernel for few of the largest in f32, of which a core processes a row: 64
+# rows of 32,000 take 54 us on an H200. One long row would take longer than to sort it.
+_TOP_K_SLOTS = 430.0
 # The shortest rows that XLA gives to CUB, by the bits of a key: of one row, and of each of many
 # rows (IsCubSortFasterOnA100 and ...OnH100 in XLA's sort_rewriter.cc, rounded).
-_RADIX_ROW = {8: 1, 16: 1 << 16, 32: 1 << 15, 64: 1 << 17}
+# Of 16 bits, XLA 0.11.2 gives it 4,096 keys on an H200.
+_RADIX_ROW = {8: 1, 16: (1 << 12) - 1, 32: 1 << 15, 64: 1 << 17}
 _RADIX_ROWS, _RADIX_SHORT_ROW = 55, 1 << 14
 _RADIX_SIGNED_PAIR = {32}  # the bits of signed keys and values for which XLA has a radix sort
 _TOP_K_KERNEL = 16  # k up to which XLA selects with a kernel of its own, instead of a sort
@@ -76,14 +89,16 @@ class DataPasses:
     Attributes:
         moved_bytes: The bytes that all passes move.
         launches: The launches.
-        least_bytes: The same of another kernel that may run instead; None if there is none.
         serial_s: The seconds of steps that depend on each other.
+        slots: The issue slots, on a GPU.
+        row_slots: Those of the part that one core processes.
     """
 
     moved_bytes: float
     launches: int
-    least_bytes: float | None = None
     serial_s: float = 0.0
+    slots: float = 0.0
+    row_slots: float = 0.0
 
 
 def count_data_passes(op: ir.Operation, work: OpWork, is_gpu: bool) -> DataPasses:
@@ -121,8 +136,7 @@ def _count_sort_passes(op: ir.Operation, moved: float, is_gpu: bool) -> DataPass
     if is_gpu and target == _APPROXIMATE_TARGET:
         return _count_top_k_passes(op, moved)
     if re.fullmatch(RADIX_SORT_CALL, target):
-        bits = max(size.bits for size in list_operand_sizes(op)[:1])
-        return DataPasses(moved / _RADIX_SHARE, 1 + math.ceil(bits / _DIGIT_BITS))
+        return _build_radix_passes(list_operand_sizes(op)[0], moved / 2)
     return DataPasses(moved, 1)
 
 
@@ -130,12 +144,14 @@ def _count_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
     """Count the passes of a sort of whole rows with their positions, unless few are selected."""
     source, out = to_buffer_size(op.operands[0].type), list_output_sizes(op)[0]
     length = source.shape[-1]
-    if out.shape[-1] <= _TOP_K_KERNEL and length >= _TOP_K_LEAST:
-        return DataPasses(moved, 1)
+    has_kernel = source.key == "f32" and out.shape[-1] <= _TOP_K_KERNEL and length >= _TOP_K_LEAST
+    if has_kernel and not (length == source.elements and _is_radix_sorted(source)):
+        row_slots = _TOP_K_SLOTS * length
+        return DataPasses(moved, 1, slots=_TOP_K_SLOTS * source.elements, row_slots=row_slots)
     pairs_bytes = source.bytes + source.elements * _POSITION_BITS // 8
-    bitonic = _count_bitonic_passes(length, pairs_bytes)
-    radix = _count_radix_passes(source, pairs_bytes)
-    return bitonic if radix is None else replace(bitonic, least_bytes=radix.moved_bytes)
+    if _is_radix_sorted(source):
+        return _build_radix_passes(source, pairs_bytes)
+    return _build_bitonic_passes(source, length, pairs_bytes)
 
 
 def _count_tpu_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
@@ -144,17 +160,19 @@ def _count_tpu_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
     length, k = source.shape[-1], out.shape[-1]
     if k * _TPU_TOP_K_SHARE <= length and k < _TPU_TOP_K_LIMIT:
         return DataPasses(moved, 1)
-    return _count_bitonic_passes(length, source.bytes + source.elements * _POSITION_BITS // 8)
+    pairs_bytes = source.bytes + source.elements * _POSITION_BITS // 8
+    return _build_bitonic_passes(source, length, pairs_bytes)
 
 
 def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
-    """Return the passes of the kernel that sorts: CUB's where it was measured, else XLA's.
+    """Return the passes of the kernel that sorts: CUB's for long rows of the keys it takes.
 
-    Signed integers by direct comparison were. By its source, XLA gives other keys to CUB as well,
-    but programs that it compiled without a device say otherwise, so this is the lower end.
-    Positions that XLA has added to make a sort stable, whose order nothing reads, do not count: XLA
-    asks for CUB before it adds them, and its own sort writes only the elements that it swaps, so
-    that a stable sort with 20 bytes an element took the time of 16 (jax-ml/jax#34912).
+    XLA on a GPU turns other keys than integers into integers and sorts them with their values. A
+    program that it has compiled without a device still has the sort, since CUB cannot be asked for
+    its memory then; on a device CUB runs. Positions that XLA has added to make a sort stable, whose
+    order nothing reads, do not count: XLA asks for CUB before it adds them, and its own sort writes
+    only the elements that it swaps, so that a stable sort with 20 bytes an element took the time of
+    16 (jax-ml/jax#34912).
     """
     sizes = list_operand_sizes(sort)
     dimension = read_integer(sort, "dimension", -1)
@@ -165,39 +183,54 @@ def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
         del sizes[position]
         position = None
     sorted_bytes = sum(size.bytes for size in sizes)
-    bitonic = _count_bitonic_passes(shape[dimension], sorted_bytes)
+    bitonic = _build_bitonic_passes(sizes[0], shape[dimension], sorted_bytes)
     if not is_gpu or dimension not in (-1, len(shape) - 1):
         return bitonic
-    if len(sizes) > 2 and position is not None:
-        sorted_bytes -= sizes[position].bytes
-    radix = _count_radix_passes(sizes[key or 0], sorted_bytes)
-    if radix is None or len(sizes) > (2 if position is None else 3):
+    if not _is_radix_sorted(sizes[key or 0]) or len(sizes) > (2 if position is None else 3):
         return bitonic
     if key is not None and str(sort.operands[key].type.element_type).startswith("i"):
         bits = {size.bits for size in sizes}
-        if len(sizes) == 1 or (len(sizes) == 2 and bits == _RADIX_SIGNED_PAIR):
-            return radix
-        if position is None:  # XLA has no radix sort of such pairs
+        has_kernel = len(sizes) == 1 or (len(sizes) == 2 and bits == _RADIX_SIGNED_PAIR)
+        if position is None and not has_kernel:  # XLA has no radix sort of such pairs
             return bitonic
-    return replace(bitonic, least_bytes=min(radix.moved_bytes, bitonic.moved_bytes))
+    if len(sizes) > 2 and position is not None:
+        sorted_bytes -= sizes[position].bytes
+    return _build_radix_passes(sizes[key or 0], sorted_bytes)
 
 
-def _count_bitonic_passes(length: int, sorted_bytes: int) -> DataPasses:
-    """Count the passes of XLA's sort of rows of ``length``; all bytes are read and written."""
+def _build_bitonic_passes(key: BufferSize, length: int, sorted_bytes: int) -> DataPasses:
+    """Return the passes of XLA's sort of rows of ``length``; all bytes are read and written."""
     beyond = max(ceil_log2(length) - _SORT_TILE_LOG2, 0)
     count = 1 + beyond * (beyond + 1) // 2 + beyond
-    return DataPasses(2.0 * count * sorted_bytes, count)
+    padded = max(1 << ceil_log2(length), _LEAST_TILE)
+    steps = ceil_log2(padded) * (ceil_log2(padded) + 1) // 2
+    row_slots = _EXCHANGE_SLOTS * padded / 2 * steps
+    rows = key.elements / max(length, 1)
+    core_rows = max(1.0, padded / _CORE_TILE)  # a longer row is spread over cores
+    return DataPasses(
+        2.0 * count * sorted_bytes, count, slots=row_slots * rows, row_slots=row_slots / core_rows
+    )
 
 
-def _count_radix_passes(key: BufferSize, sorted_bytes: int) -> DataPasses | None:
-    """Count the passes of CUB's sort of rows; None for rows that XLA does not give to it."""
+def _is_radix_sorted(key: BufferSize) -> bool:
+    """Return whether XLA gives the sort of rows of a key to CUB."""
     length = key.shape[-1] if key.shape else 1
     rows = key.elements // max(length, 1)
     least = _RADIX_ROW.get(key.bits, math.inf) if rows == 1 else _RADIX_SHORT_ROW
-    if length <= least or 1 < rows <= _RADIX_ROWS:
-        return None
+    return length > least and not 1 < rows <= _RADIX_ROWS
+
+
+def _build_radix_passes(key: BufferSize, sorted_bytes: float) -> DataPasses:
+    """Return the passes of CUB's sort of the rows of a key, with all that is sorted along."""
+    length = key.shape[-1] if key.shape else 1
     digits = math.ceil(key.bits / _DIGIT_BITS)
-    return DataPasses((2 * digits * sorted_bytes + key.bytes) / _RADIX_SHARE, digits + 1)
+    moved_bytes = 2.0 * digits * sorted_bytes + key.bytes
+    if key.elements > length:
+        slots = _ROW_DIGIT_SLOTS * digits * key.elements
+        row_slots = _ROW_DIGIT_SLOTS * digits * length
+        return DataPasses(moved_bytes, digits + 1, slots=slots, row_slots=row_slots)
+    slots = _DIGIT_SLOTS * digits * length
+    return DataPasses(moved_bytes, digits + 1, serial_s=_RADIX_S + digits * _DIGIT_S, slots=slots)
 
 
 def get_compute_share(kind: str) -> float:

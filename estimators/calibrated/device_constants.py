@@ -19,6 +19,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.configs.source_errors import ErrorCause, LogEnds
 from hespas.estimators.calibrated.board_power import BoardPower, MeasuredBoard
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
+from hespas.estimators.calibrated.kernel_traits import THREAD_ELEMENTS, KernelTraits
 from hespas.estimators.power_limit import check_idle_power
 
 CONTENTION = "contention"  # depends on how many updates hit one row
@@ -44,7 +45,15 @@ _RELATED_CLASSES: Mapping[str, tuple[str, ...]] = {
     "stream.softmax": ("stream.reduce", "stream.loop"),
     "stream.layer_norm": ("stream.softmax", "stream.reduce", "stream.loop"),
 }
-_NUMBERS = ("launch_s", "core_bandwidth_bytes_per_s", "sector_bytes", "issue_per_flop")
+# Of NVIDIA's cores: the lanes, and the bytes that XLA's target_config counts for a cycle.
+_CORE_LANES, _CORE_BYTES_PER_CYCLE = 128, 32
+# An H200 fills 2**26 numbers of 8, 16 or 32 bits in 80 us, in blocks of 512, and copies 2**24
+# numbers to places that are not aligned in the same time, in blocks of 128.
+_BLOCKS_PER_CYCLE = 0.83
+_BLOCK_THREADS = 128  # of XLA's loop kernels
+_NUMBERS = (
+    "launch_s", "core_bandwidth_bytes_per_s", "sector_bytes", "issue_per_flop", "narrow_elements",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +236,8 @@ class DeviceConstants:
         is_measured: Whether any constant is known; otherwise all estimates are the roofline's.
         issue_per_flop: Instructions that all lanes issue for each operation of the f32 peak rate; 0
             if the instruction counts of ``kernel_traits`` do not apply.
+        narrow_elements: The most elements of less than 32 bits that a thread of XLA's loop kernels
+            computes.
         power: The power of the board; None if the energies or the limit are unknown.
         fits: The fits by class, such as ``product.bf16`` and ``stream.loop``.
         provenance: The source of the constants.
@@ -240,6 +251,7 @@ class DeviceConstants:
     cache_bytes: int
     is_measured: bool
     issue_per_flop: float
+    narrow_elements: int
     power: BoardPower | None
     fits: Mapping[str, KernelFit]
     provenance: str
@@ -280,11 +292,38 @@ class DeviceConstants:
             next((each.node.l2_bytes for each in donors if each.node.l2_bytes), 0),
             bool(fits or numbers),
             numbers.get("issue_per_flop", 0.0),
+            numbers.get("narrow_elements", THREAD_ELEMENTS),
             _find_board_power(donors),
             complete_classes(fits),
             ", ".join(origins) or NO_CONSTANTS,
             frozenset({node.unchanged_name, *(each.name for each in donors if not each.tags)}),
         )
+
+    @property
+    def clock_hz(self) -> float:
+        """The clock of the cores, of which each moves 32 bytes in a cycle; 0 if unknown."""
+        return self.core_bandwidth_bytes_per_s / _CORE_BYTES_PER_CYCLE
+
+    def count_cores(self) -> float:
+        """Return the number of cores, from their rates; 1 if unknown."""
+        if not self.issue_per_flop or not self.clock_hz:
+            return 1.0
+        issue_per_s = self.issue_per_flop * self.node.find_peak_rate("vector", "f32").flops_per_s
+        return issue_per_s / (_CORE_LANES * self.clock_hz)
+
+    def compute_issue_s(self, slots: float) -> float:
+        """Return the seconds in which the lanes of all cores issue instructions; 0 if unknown."""
+        if not slots or not self.issue_per_flop:
+            return 0.0
+        return slots / (self.issue_per_flop * self.node.find_peak_rate("vector", "f32").flops_per_s)
+
+    def compute_dispatch_s(self, traits: KernelTraits) -> float:
+        """Return the seconds in which the device starts the blocks of a kernel; 0 if unknown."""
+        width = traits.thread_elements
+        if width == THREAD_ELEMENTS and traits.is_narrow:
+            width = self.narrow_elements
+        blocks = traits.dispatched_elements / (_BLOCK_THREADS * width)
+        return blocks / (_BLOCKS_PER_CYCLE * self.clock_hz) if self.clock_hz else 0.0
 
     def scale_launches(self, factor: float) -> Self:
         """Return a copy whose launches and fixed times of kernels take ``factor`` times as long."""

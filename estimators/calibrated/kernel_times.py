@@ -611,7 +611,9 @@ def estimate_stream_time(
 ) -> KernelTime:
     """Return the time of a kernel that streams data, from its launches, memory and compute.
 
-    Memory and compute overlap as in XLA's model.
+    Memory and compute overlap as in XLA's model. On an NVIDIA GPU the launch of a kernel overlaps
+    with the run of the one before, so that a kernel takes the time to start, its data and its
+    steps, or the time of a launch if that is longer.
 
     Args:
         blocks: How many blocks run at the same time, each on one core; None if all cores are used.
@@ -623,6 +625,8 @@ def estimate_stream_time(
     if blocks is not None and constants.core_bandwidth_bytes_per_s:
         bandwidth = min(bandwidth, blocks * constants.core_bandwidth_bytes_per_s)
     memory_s = moved_bytes / bandwidth
-    launch_s = launches * constants.launch_s + serial_s
-    busy_s = memory_s + compute_s - OVERLAP * min(memory_s, compute_s)
-    return KernelTime(launch_s + busy_s, compute_s, memory_s, launch_s, fit)
+    busy_s = memory_s + compute_s - OVERLAP * min(memory_s, compute_s) + serial_s
+    launch_s = constants.launch_s
+    start_s = min(fit.fixed_s, launch_s) if constants.clock_hz else launch_s
+    time_s = max(launches * launch_s, launches * start_s + busy_s)
+    return KernelTime(time_s, compute_s, memory_s, time_s - busy_s + serial_s, fit)

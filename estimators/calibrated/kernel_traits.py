@@ -4,7 +4,14 @@
   instruction of each element takes one. The numbers are those of the PTX that XLA 0.10.2 writes for
   f32, the same for A100, H100 and B200. They include the index and memory instructions of an
   element. A division, square root or inverse square root is one instruction of PTX, but keeps the
-  special function unit, which has one lane for eight of the issue slots, busy for eight.
+  special function unit, which has one lane for eight of the issue slots, busy for eight. Functions
+  that the PTX counts wrongly, because most of it is not run or waits, have the slots that bf16
+  kernels take on an H200 (``benchmarks/calibration/xla_kernels.py``).
+- Blocks: a GPU starts at most one block of threads in about a clock. XLA's loop kernels have blocks
+  of 128 threads with at most four elements each, whatever an element's type, so that results of
+  8 or 16 bits take as long as wider ones.
+- Tiles: a kernel that reduces rows keeps them in registers. Where rows share an operand, such as
+  a mask, XLA chooses tiles of several rows, with so many elements a thread that few warps run.
 - Coalescing: a GPU reads memory in sectors (64 bytes of NVIDIA's and 128 of AMD's in XLA's
   ``gpu_performance_model_base``), so fewer contiguous bytes waste the rest of a sector. A transpose
   through shared memory wastes nothing.
@@ -33,6 +40,7 @@ from hespas.estimators.product_shapes import PRODUCT_OPS, MatrixProduct, derive_
 from hespas.estimators.rules.base import (
     BufferSize,
     parse_number_fields,
+    read_integer,
     read_integer_list,
     to_buffer_size,
 )
@@ -42,14 +50,22 @@ from hespas.estimators.work import OpWork, compute_op_work
 SECTOR_BYTES = 64
 
 _INSTRUCTIONS = {
-    "divide": 8.0, "remainder": 16.0, "exponential": 10.0, "exponential_minus_one": 27.0,
-    "log": 26.0, "log_plus_one": 27.0, "rsqrt": 8.0, "sqrt": 8.0, "cbrt": 16.0, "tanh": 26.0,
-    "power": 97.5, "logistic": 20.0, "sine": 85.5, "cosine": 86.5, "tan": 86.0, "erf": 26.0,
-    "atan2": 44.0,
+    "divide": 8.0, "remainder": 16.0, "exponential": 10.0, "exponential_minus_one": 49.0,
+    "log": 26.0, "log_plus_one": 49.0, "rsqrt": 8.0, "sqrt": 8.0, "cbrt": 16.0, "tanh": 42.0,
+    "power": 92.0, "logistic": 20.0, "sine": 42.0, "cosine": 42.0, "tan": 41.0, "erf": 49.0,
+    "atan2": 44.0, "erf_inv": 92.0,
 }  # fmt: skip
 _OTHER_INSTRUCTIONS = 27.0  # any other transcendental function, like log_plus_one
-# Instructions per element for indices, loads and stores, in threads of four elements.
+# Instructions per element for indices, loads and stores, in threads of four elements, and in XLA's
+# own kernels that reduce, which reach at most 2.2e12 elements/s on an H200.
 _ACCESS_INSTRUCTIONS = 5.0
+_REDUCTION_INSTRUCTIONS = 15.0
+_LOOP_KINDS = frozenset(("loop", "copy", "gather"))
+THREAD_ELEMENTS = 4  # the most elements of a thread of a loop kernel, but for narrow types
+# Slots of an element of a kernel that reduces rows with an operand that rows share, where an
+# exponential lies between two reductions, and where three or more reductions follow each other:
+# masked softmax (282e9 to 317e9 elements/s in bf16 on an H200) and gradients of norms and softmax.
+_SHARED_EXPONENTIAL_SLOTS, _SHARED_REDUCTION_SLOTS = 117.0, 100.0
 _COUNTED = frozenset(("divide", "remainder"))  # the work counts one slot of these as an operation
 
 # A transpose uses shared memory if both exchanged dimensions are at least this large.
@@ -71,12 +87,17 @@ class KernelTraits:
         elements: The largest number of elements that the kernel visits.
         wasted_bytes: Unused bytes of sectors that are read.
         blocks: How many blocks run at the same time; None if all cores are used.
+        has_tiles: Whether the kernel transposes tiles in shared memory.
         launches: The number of kernels.
         rows: (``softmax`` or ``layer_norm``, columns, rows) of a kernel that reduces rows and then
             reads them again.
         products: The matrix products that a library or a kernel with tiles computes.
         loop_products: Those of which XLA computes each result in a loop.
         strided_loop: Whether neighbouring results of such a loop read the rows of an operand.
+        shared_row_slots: The issue slots of such a kernel whose rows share an operand; else 0.
+        thread_elements: The elements that each thread of a loop kernel computes.
+        dispatched_elements: The elements that the threads of a loop kernel share; 0 of others.
+        is_narrow: Whether its results have less than 32 bits.
         lookups: The rows of tables that gathers and scatters move.
         has_scores: Whether the rows of scores of an attention that is not fused are reduced, or
             combined with a number for each row.
@@ -87,8 +108,13 @@ class KernelTraits:
     elements: int = 0
     wasted_bytes: float = 0.0
     blocks: int | None = None
+    has_tiles: bool = False
     launches: int = 1
     rows: tuple[str, int, int] | None = None
+    shared_row_slots: float = 0.0
+    thread_elements: int = THREAD_ELEMENTS
+    dispatched_elements: int = 0
+    is_narrow: bool = False
     products: list[MatrixProduct] = field(default_factory=list)
     loop_products: list[MatrixProduct] = field(default_factory=list)
     strided_loop: bool = False
@@ -107,6 +133,8 @@ def collect_traits(
         kind = str(op.attributes["fusion_kind"]) if "fusion_kind" in op.attributes else ""
         if work.kind == "reduction" and "kCustom" in kind:
             kernel_traits.rows = _match_softmax_rows(op)
+            if kernel_traits.rows is not None:
+                kernel_traits.shared_row_slots = _count_shared_row_slots(op, kernel_traits.rows)
     elif op.name in CUSTOM_CALLS and get_call_target(op) == NORM_CALL_TARGET:
         data, scale = to_buffer_size(op.operands[0].type), to_buffer_size(op.operands[1].type)
         columns = max(scale.elements, 1)
@@ -126,7 +154,39 @@ def _add_access_instructions(op: ir.Operation, work: OpWork, kernel_traits: Kern
         return
     results = _count_visited_elements(op, work)
     kernel_traits.elements = max(kernel_traits.elements, *results, 0)
-    kernel_traits.slots += _ACCESS_INSTRUCTIONS * kernel_traits.elements
+    access = _ACCESS_INSTRUCTIONS
+    if work.kind == "reduction" and _is_input_fusion(op):
+        access = _REDUCTION_INSTRUCTIONS
+    kernel_traits.slots += access * kernel_traits.elements
+    is_loop = work.kind in _LOOP_KINDS or kernel_traits.thread_elements == 1
+    if is_loop and not kernel_traits.has_tiles:
+        kernel_traits.dispatched_elements = kernel_traits.elements
+        kernel_traits.is_narrow = any(to_buffer_size(each.type).bits < 32 for each in op.results)
+        _share_concatenation(op, kernel_traits)
+
+
+def _is_input_fusion(op: ir.Operation) -> bool:
+    return "fusion_kind" in op.attributes and "kInput" in str(op.attributes["fusion_kind"])
+
+
+def _share_concatenation(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    """Share the elements of a concatenation, alone or at the end of a fusion, among its threads.
+
+    They share those of its largest operand, each as many as divide the extent of every operand
+    (``ComputeUnrollFactor`` of XLA's concatenate.cc).
+    """
+    last: ir.Operation | None = op
+    if op.name == FUSION:
+        returned = get_terminator(op.regions[0].blocks[0]).operands
+        last = _find_producer(returned[0]) if len(returned) == 1 else None
+    if last is None or last.name.partition(".")[2] != "concatenate":
+        return
+    dimension = read_integer(last, "dimension", 0)
+    sizes = [to_buffer_size(value.type) for value in last.operands]
+    kernel_traits.thread_elements = math.gcd(
+        *(size.shape[dimension] for size in sizes), THREAD_ELEMENTS
+    )
+    kernel_traits.dispatched_elements = max(size.elements for size in sizes)
 
 
 def _count_visited_elements(op: ir.Operation, work: OpWork) -> list[int]:
@@ -228,6 +288,32 @@ def _match_softmax_rows(fusion: ir.Operation) -> tuple[str, int, int] | None:
     return None
 
 
+def _count_shared_row_slots(fusion: ir.Operation, rows: tuple[str, int, int]) -> float:
+    """Return the issue slots of a kernel whose rows share an operand, or 0 if they do not.
+
+    Rows share an array that is repeated over some of their dimensions: a mask that heads share, or
+    a scale that tokens share. Numbers of a row that are operands are read for several rows at once.
+    """
+    elements = rows[1] * rows[2]
+    reductions, has_exponential, is_shared = 0, False, False
+    reduced: set[ir.Value] = set()  # what follows from a reduction of this kernel
+    for view in fusion.regions[0].blocks[0].operations:
+        op = view.operation
+        name = op.name.partition(".")[2]
+        has_exponential |= name == "exponential"
+        if name == "reduce" or any(value in reduced for value in op.operands):
+            reductions += name == "reduce"
+            reduced.update(op.results)
+        elif name == "broadcast_in_dim":
+            source, out = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
+            is_shared |= out.elements == elements and 1 < source.elements < elements
+    if not is_shared or reductions < 2:
+        return 0.0
+    if has_exponential:
+        return _SHARED_EXPONENTIAL_SLOTS * elements
+    return _SHARED_REDUCTION_SLOTS * elements if reductions > 2 else 0.0
+
+
 def _is_row_reduction(reduce: ir.Operation, size: BufferSize) -> bool:
     return _count_row_columns(reduce, size) > 1
 
@@ -263,6 +349,7 @@ def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     first, last = size.shape[source_order[-1]], size.shape[order[-1]]
     least = min(first, last)
     if least >= _TILE or (least >= _SMALL_TILE and first * last >= _SMALL_TILE_ELEMENTS):
+        kernel_traits.has_tiles = True
         return
     # Neighbouring results are ``first`` elements apart in the source. If ``last`` is small, the
     # results that use the rest of a sector are computed soon, and find it in the cache.
@@ -319,12 +406,23 @@ def _has_scores_shape(size: BufferSize) -> bool:
 
 def _add_slice_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     size, out = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
-    if out.elements != size.elements:
-        kernel_traits.wasted_bytes += _count_wasted_bytes(
-            out,
-            count_contiguous_elements(size, out.shape) * out.bits / 8,
-            kernel_traits.sector_bytes,
-        )
+    if out.elements == size.elements:
+        return
+    strides = read_integer_list(op, "strides", ())
+    if strides and strides[-1] > 1:
+        between = out.bytes * (strides[-1] - 1.0)  # what lies between the elements that are read
+        alone = _count_wasted_bytes(out, out.bits / 8, kernel_traits.sector_bytes)
+        kernel_traits.wasted_bytes += min(between, alone)
+        return
+    run = count_contiguous_elements(size, out.shape)
+    kernel_traits.wasted_bytes += _count_wasted_bytes(
+        out, run * out.bits / 8, kernel_traits.sector_bytes
+    )
+
+
+def _add_window(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    """A thread computes one element where windows overlap."""
+    kernel_traits.thread_elements = 1
 
 
 def _add_gather(op: ir.Operation, kernel_traits: KernelTraits) -> None:
@@ -341,6 +439,7 @@ _TRAIT_COLLECTORS = {
     "transpose": _add_transpose_waste,
     "reduce": _add_reduction_blocks,
     "broadcast_in_dim": _add_row_broadcast,
+    "reduce_window": _add_window,
     "slice": _add_slice_waste,
     "dynamic_slice": _add_slice_waste,
     "gather": _add_gather,

@@ -9,6 +9,12 @@ cache in sectors of 32 bytes, at ``CACHE_SPEEDUP`` times the bandwidth of memory
 A scatter that combines new with old values uses atomic operations, which read and write. Types that
 the hardware cannot combine are compared and swapped in a loop, which reads and writes twice: for
 1e8 numbers in f16 into 1e6, an A40 takes 7.58 ms (jax-ml/jax#26227), and the estimate is 8.9 ms.
+
+Each update takes issue slots besides. A loop over swaps runs again whenever another thread has
+changed the word, so its slots grow with the threads that are on the device for each word of the
+table. The slots are those of random updates on an H200: 5e11 atomic additions/s in f32, 1.28e11
+swaps/s in bf16 into many words, 3.9e10 with 2 threads a word, and 9e9 with 8
+(``benchmarks/calibration/xla_kernels.py``).
 """
 
 from __future__ import annotations
@@ -34,6 +40,9 @@ _CORE_CACHE_BYTES = 1 << 16  # a table of this size stays in the cache of each c
 _ATOMIC_TYPES = frozenset(("f32", "f64", "i32", "i64"))
 _ATOMIC_CONTENTION, _LOOP_CONTENTION = 1.5, 150.0
 _WARP = 32  # threads that run in step
+_ATOMIC_SLOTS, _SWAP_SLOTS = 65.0, 260.0
+_SWAP_CONFLICT = 1.3  # more runs of the loop for each thread on the device that shares a word
+_WORD_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,8 @@ class RowLookup:
         counted_bytes: The bytes of rows that the work counts.
         directions: How often each sector moves between memory and cache: 2 if it is also written.
         contention: The factor in time if many updates hit one row; 1 if none can.
+        updates: The atomic updates.
+        swapped_words: The words that these change by comparing and swapping; 0 if by adding.
     """
 
     table_bytes: int
@@ -55,6 +66,16 @@ class RowLookup:
     counted_bytes: int
     directions: int = 1
     contention: float = 1.0
+    updates: int = 0
+    swapped_words: int = 0
+
+    def count_slots(self, threads: float) -> float:
+        """Return the issue slots of atomic updates, of which ``threads`` run at the same time."""
+        if not self.swapped_words:
+            return _ATOMIC_SLOTS * self.updates
+        sharing = min(threads, self.updates) / self.swapped_words
+        conflicts = min(1 + _SWAP_CONFLICT * sharing, _LOOP_CONTENTION)
+        return _SWAP_SLOTS * conflicts * self.updates
 
     def count_extra_bytes(self, cache_capacity_bytes: int) -> tuple[float, float]:
         """Return the bytes that memory and the cache move beyond those that the work counts."""
@@ -106,6 +127,8 @@ def describe_scatter(op: ir.Operation, sector_bytes: int) -> RowLookup:
         count * (2 if combines else 1) * min(updates.bytes, table.bytes),
         directions,
         contention,
+        count * updates.elements if is_atomic else 0,
+        math.ceil(table.elements * table.bits / _WORD_BITS) if has_loop else 0,
     )
 
 

@@ -56,7 +56,7 @@ TABLES = [
     ("B200_180GB", None, ("gemm_b200_sxm", "bmm_bf16_b200_sxm")),
     ("B200_180GB", "vllm 0.22.0", ("gemm_sustained_b200_sxm",)),
     ("H100_80GB", "vllm 0.24.0", ("stream_h100_sxm",)),
-    ("H200_141GB", "vllm 0.24.0", ("stream_h200_sxm",)),
+    # H200's streams are XLA's kernels (test_xla_kernels), which are 6 % faster than those of vLLM.
     ("B200_180GB", "vllm 0.24.0", ("stream_b200_sxm",)),
     ("L4_24GB", "NVIDIA L4", ("vector_f32",)),
     ("L40S_48GB", "vllm 0.24.0", ("gemm_l40s", "attention_l40s", "stream_l40s")),

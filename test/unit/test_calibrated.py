@@ -407,7 +407,7 @@ def test_instructions_bind_where_they_are_many(parse):
     }
     assert times["negate"].bound == times["exponential"].bound == "memory"
     assert times["sine"].bound == "compute"
-    assert times["negate"].latency_ns < times["exponential"].latency_ns < times["sine"].latency_ns
+    assert times["negate"].latency_ns <= times["exponential"].latency_ns < times["sine"].latency_ns
 
 
 # PyTorch's kernels in f32 on more than 2^25 elements, as multiples of relu: medians of 22 to 50

@@ -13,6 +13,7 @@ from hespas.estimators.calibrated.calibrated_estimator import CalibratedConfig, 
 
 A100 = configs.load_node("A100_SXM_80GB")
 # The board of jax-ml/jax#34912, an A100-SXM of 64 GB: 1.64 TB/s (Leonardo, arXiv 2307.16885).
+H200 = configs.load_node("H200_141GB")
 A100_64GB = replace(A100, memory_bandwidth_bytes_per_s=1.64e12)
 
 DIRECT = """^bb0(%x: tensor<KEY>, %y: tensor<KEY>, %i: tensor<POSITION>, %j: tensor<POSITION>):
@@ -70,18 +71,23 @@ def count_passes(cost, moved_bytes, node=A100):
     return 1e-9 * cost.latency_ns * 0.87 * node.memory_bandwidth_bytes_per_s / moved_bytes
 
 
-def test_a_sort_in_a_fusion_counts_its_passes(estimate):
-    """2**24 elements: 13 doublings beyond the tile of 2**11, 1 + 13 * 14 / 2 + 13 = 105 passes."""
-    fused = estimate(render_fused_argsort("16777216", "f32"))
-    plain = estimate(render_argsort("16777216", "f32", comparator=STABLE))
-    assert count_passes(fused, 2 * 2**24 * 8) == pytest.approx(105, rel=0.05)
-    assert fused.latency_ns == pytest.approx(plain.latency_ns, rel=0.01)
+@pytest.mark.parametrize(
+    ("shape", "key", "measured_us"),
+    [(str(2**16), "f32", 44), (str(2**20), "f32", 81), (str(2**24), "f32", 617),
+     (str(2**16), "bf16", 25), (str(2**20), "bf16", 43), (str(2**24), "bf16", 289),
+     (str(2**12), "f32", 35), ("1024x1024", "f32", 51), ("8192x64", "f32", 24)],
+)  # fmt: skip
+def test_sorts_take_the_time_that_an_h200_takes(estimate, shape, key, measured_us):
+    """Sorts by XLA 0.11.2 on a device (docs/data/xla-kernels-h200.csv), as it compiles without."""
+    fused = estimate(render_fused_argsort(shape, key), H200)
+    assert 1e-3 * fused.latency_ns == pytest.approx(measured_us, rel=0.25)
     assert fused.tag == "assumed"
 
 
-def test_rows_that_fit_in_shared_memory_take_one_pass(estimate):
-    short = estimate(render_fused_argsort("8192x2048", "f32"))
-    assert count_passes(short, 2 * 2**24 * 8) < 1.2
+def test_a_sort_that_xla_keeps_passes_over_memory_beyond_its_tile(estimate):
+    """2**24 elements: 13 doublings beyond the tile of 2**11, 1 + 13 * 14 / 2 + 13 = 105 passes."""
+    plain = estimate(render_argsort("16777216", "i64", "i64", comparator=DIRECT))
+    assert count_passes(plain, 2 * 2**24 * 16) == pytest.approx(105, rel=0.1)
 
 
 @pytest.mark.parametrize("program", [render_argsort, render_fused_argsort])
@@ -116,7 +122,6 @@ def test_positions_that_xla_adds_to_a_stable_sort_do_not_count(estimate, key):
     )
     compiled = estimate(render_fused_argsort(shape, key, read=0))
     assert compiled.latency_ns == pytest.approx(estimate(plain).latency_ns, rel=0.05)
-    assert estimate(render_fused_argsort(shape, key)).latency_ns > 1.8 * compiled.latency_ns
 
 
 @pytest.mark.parametrize("shape", ["4096", "8x65536", "1x8x32768"])
@@ -125,13 +130,6 @@ def test_short_sorts_are_not_given_to_the_radix_sort(estimate, shape):
     keys = estimate(render_argsort(shape, "i32"))
     others = estimate(render_argsort(shape, "i32", comparator=STABLE.replace("LT, %y", "GE, %y")))
     assert keys.latency_ns == pytest.approx(others.latency_ns, rel=0.2)
-
-
-def test_the_band_holds_both_sorts_where_the_choice_was_not_measured(estimate):
-    """XLA gives unsigned keys to CUB on a device, and cannot when it compiles without one."""
-    cost = estimate(render_argsort(str(2**25), "ui32"))
-    radix = estimate(render_argsort(str(2**25), "i32"))
-    assert cost.low_ns <= radix.latency_ns < 0.1 * cost.latency_ns
 
 
 def render_top_k(length, k):
@@ -144,11 +142,18 @@ def render_top_k(length, k):
 
 
 def test_a_selection_of_many_sorts_the_whole_row(estimate):
-    """XLA sorts all 1e9 numbers with their positions (openxla/xla#25487): 210 passes."""
+    """XLA sorts all 1e9 numbers with their positions (openxla/xla#25487)."""
     cost = estimate(render_top_k(10**9, 100))
-    assert count_passes(cost, 2 * 10**9 * 8) == pytest.approx(210, rel=0.05)
-    few = estimate(render_top_k(10**9, 8))
-    assert count_passes(few, 4 * 10**9) < 1.2  # XLA's kernel for k up to 16
+    assert cost.latency_ns == estimate(render_top_k(10**9, 8)).latency_ns
+    assert cost.latency_ns == pytest.approx(
+        estimate(render_argsort(str(10**9), "i32")).latency_ns, rel=0.1
+    )
+
+
+@pytest.mark.parametrize(("k", "measured_us"), [(8, 54), (64, 236)])
+def test_selections_take_the_time_that_an_h200_takes(estimate, k, measured_us):
+    cost = estimate(render_top_k("64x32000", k), H200)
+    assert 1e-3 * cost.latency_ns == pytest.approx(measured_us, rel=0.15)
 
 
 def test_an_approximate_selection_is_an_exact_one_on_gpus(estimate):
@@ -166,7 +171,7 @@ def test_an_approximate_selection_is_an_exact_one_on_gpus(estimate):
         times.append(estimate((signature, body)).latency_ns)
         exact = estimate(render_top_k("64x131072", k))
         assert times[-1] == pytest.approx(exact.latency_ns, rel=1.1)  # with positions
-    assert times[1] > 20 * times[0]
+    assert times[1] > 3 * times[0]
 
 
 @pytest.mark.parametrize(

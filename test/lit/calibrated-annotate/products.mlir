@@ -44,7 +44,7 @@ module @types {
     // A100: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 51291.6180{{.*}}tag = "transferred"
     // TPU: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 50536.3857
     %7 = stablehlo.dot_general %x14, %y15, contracting_dims = [1] x [0] : (tensor<2048x2048xi8>, tensor<2048x2048xi8>) -> tensor<2048x2048xi32>
-    // CHECK: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 2057195.7360{{.*}}tag = "assumed"
+    // CHECK: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 2056931.7360{{.*}}tag = "assumed"
     // A100: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 3527155.0046{{.*}}tag = "assumed"
     // TPU: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 48616.0998
     %8 = stablehlo.dot_general %x16, %y17, contracting_dims = [1] x [0] : (tensor<2048x2048xi4>, tensor<2048x2048xi4>) -> tensor<2048x2048xi32>
@@ -185,8 +185,8 @@ module @shapes {
 // TPU-LABEL: module @compiled
 module @compiled {
   func.func @main(%x0: tensor<1024x1024xbf16>, %y1: tensor<1024x1024xbf16>, %y2: tensor<1024x1000xbf16>, %x3: tensor<1024x1024xf32>, %y4: tensor<1024x1024xf32>, %x5: tensor<16x16384xbf16>, %y6: tensor<16384x16384xbf16>, %x7: tensor<16384x16384xbf16>) -> (tensor<1024x1024xbf16>, tensor<1024x1000xbf16>, tensor<1024x1024xf32>, tensor<16x16384xbf16>, tensor<16384x16384xbf16>) {
-    // CHECK: }){{.*}}bound = "compute"{{.*}} latency_ns = 5441.4726
-    // A100: }){{.*}}bound = "compute"{{.*}} latency_ns = 15443.9478
+    // CHECK: }){{.*}}bound = "compute"{{.*}} latency_ns = 5466.5507
+    // A100: }){{.*}}bound = "compute"{{.*}} latency_ns = 15486.9663
     // TPU: }){{.*}}bound = "compute"{{.*}} latency_ns = 14048.6208
     %0 = "mhlo.fusion"(%x0, %y1) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
     ^bb0(%x_in: tensor<1024x1024xbf16>, %y_in: tensor<1024x1024xbf16>):
@@ -194,8 +194,8 @@ module @compiled {
       %t = stablehlo.tanh %d : tensor<1024x1024xbf16>
       mhlo.return %t : tensor<1024x1024xbf16>
     }) : (tensor<1024x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<1024x1024xbf16>
-    // CHECK: }){{.*}}bound = "compute"{{.*}} latency_ns = 5393.1031
-    // A100: }){{.*}}bound = "compute"{{.*}} latency_ns = 15243.5057
+    // CHECK: }){{.*}}bound = "compute"{{.*}} latency_ns = 5417.5934
+    // A100: }){{.*}}bound = "compute"{{.*}} latency_ns = 15285.5160
     // TPU: }){{.*}}bound = "compute"{{.*}} latency_ns = 13785.5440
     %1 = "mhlo.fusion"(%x0, %y2) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
     ^bb0(%x_in: tensor<1024x1024xbf16>, %y_in: tensor<1024x1000xbf16>):
@@ -203,8 +203,8 @@ module @compiled {
       %t = stablehlo.tanh %d : tensor<1024x1000xbf16>
       mhlo.return %t : tensor<1024x1000xbf16>
     }) : (tensor<1024x1024xbf16>, tensor<1024x1000xbf16>) -> tensor<1024x1000xbf16>
-    // CHECK: }){{.*}}bound = "compute"{{.*}} latency_ns = 8475.3947{{.*}}tag = "transferred"
-    // A100: }){{.*}}bound = "compute"{{.*}} latency_ns = 27211.8231{{.*}}tag = "transferred"
+    // CHECK: }){{.*}}bound = "compute"{{.*}} latency_ns = 8500.4728{{.*}}tag = "transferred"
+    // A100: }){{.*}}bound = "compute"{{.*}} latency_ns = 27254.8416{{.*}}tag = "transferred"
     // TPU: }){{.*}}bound = "memory"{{.*}} latency_ns = 20256.1738
     %2 = "mhlo.fusion"(%x3, %y4) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
     ^bb0(%x_in: tensor<1024x1024xf32>, %y_in: tensor<1024x1024xf32>):
@@ -212,8 +212,8 @@ module @compiled {
       %t = stablehlo.tanh %d : tensor<1024x1024xf32>
       mhlo.return %t : tensor<1024x1024xf32>
     }) : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
-    // CHECK: }){{.*}}bound = "memory"{{.*}} latency_ns = 189421.2193{{.*}}tag = "extrapolated"
-    // A100: }){{.*}}bound = "memory"{{.*}} latency_ns = 324960.8285
+    // CHECK: }){{.*}}bound = "memory"{{.*}} latency_ns = 189427.4888{{.*}}tag = "extrapolated"
+    // A100: }){{.*}}bound = "memory"{{.*}} latency_ns = 324971.5832
     // TPU: }){{.*}}bound = "memory"{{.*}} latency_ns = 765413.7760
     %3 = "mhlo.fusion"(%x5, %y6) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
     ^bb0(%x_in: tensor<16x16384xbf16>, %y_in: tensor<16384x16384xbf16>):
@@ -221,8 +221,8 @@ module @compiled {
       %t = stablehlo.tanh %d : tensor<16x16384xbf16>
       mhlo.return %t : tensor<16x16384xbf16>
     }) : (tensor<16x16384xbf16>, tensor<16384x16384xbf16>) -> tensor<16x16384xbf16>
-    // CHECK: }){{.*}}bound = "power"{{.*}} latency_ns = 12940719.1718{{.*}}tag = "extrapolated"
-    // A100: }){{.*}}bound = "power"{{.*}} latency_ns = 33397029.9495{{.*}}tag = "extrapolated"
+    // CHECK: }){{.*}}bound = "power"{{.*}} latency_ns = 12947139.1528{{.*}}tag = "extrapolated"
+    // A100: }){{.*}}bound = "power"{{.*}} latency_ns = 33408042.6861{{.*}}tag = "extrapolated"
     // TPU: }){{.*}}bound = "compute"{{.*}} latency_ns = 46746122.9075
     %4 = "mhlo.fusion"(%x7, %y6) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
     ^bb0(%x_in: tensor<16384x16384xbf16>, %y_in: tensor<16384x16384xbf16>):

@@ -5,14 +5,14 @@
 /// Of equal sorts, and of equal fusions with a sort, each has the cost that its own readers give it: positions that make
 /// it stable and that nothing reads do not count.
 
-// CHECK-COUNT-2: }) {hespas.cost = {{.*}} latency_ns = 97171{{.*}} -> (tensor<16777216xf32>, tensor<16777216xi32>)
-// CHECK: }) {hespas.cost = {{.*}} latency_ns = 49887{{.*}} -> (tensor<16777216xf32>, tensor<16777216xi32>)
-// CHECK: }) {hespas.cost = {{.*}} latency_ns = 97171{{.*}} hespas.kernel
-// CHECK: }) {hespas.cost = {{.*}} latency_ns = 49887{{.*}} hespas.kernel
+// CHECK-COUNT-2: }) {hespas.cost = {{.*}} latency_ns = 64726{{.*}} -> (tensor<16777216xf32>, tensor<16777216xi32>)
+// CHECK: }) {hespas.cost = {{.*}} latency_ns = 638260{{.*}} -> (tensor<16777216xf32>, tensor<16777216xi32>)
+// CHECK: }) {hespas.cost = {{.*}} latency_ns = 64726{{.*}} hespas.kernel
+// CHECK: }) {hespas.cost = {{.*}} latency_ns = 63826{{.*}} hespas.kernel
 
-// REGIONS: latency_ns = 194342{{.*}}
-// REGIONS: latency_ns = 147058{{.*}}
-// REGIONS: latency_ns = 49887{{.*}}
+// REGIONS: latency_ns = 129453{{.*}}
+// REGIONS: latency_ns = 128552{{.*}}
+// REGIONS: latency_ns = 63826{{.*}}
 
 !keys = tensor<16777216xf32>
 !positions = tensor<16777216xi32>
