@@ -158,7 +158,7 @@ def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
     """
     sizes = list_operand_sizes(sort)
     dimension = read_integer(sort, "dimension", -1)
-    shape = sizes[0].shape or (1,)
+    shape = sizes[0].shape
     key, position = find_compared_operands(sort)
     if list_unread_positions(sort):
         assert position is not None
@@ -191,7 +191,7 @@ def _count_bitonic_passes(length: int, sorted_bytes: int) -> DataPasses:
 
 def _count_radix_passes(key: BufferSize, sorted_bytes: int) -> DataPasses | None:
     """Count the passes of CUB's sort of rows; None for rows that XLA does not give to it."""
-    length = key.shape[-1] if key.shape else 1
+    length = key.shape[-1]
     rows = key.elements // max(length, 1)
     least = _RADIX_ROW.get(key.bits, math.inf) if rows == 1 else _RADIX_SHORT_ROW
     if length <= least or 1 < rows <= _RADIX_ROWS:
