@@ -176,7 +176,7 @@ def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
     """
     sizes = list_operand_sizes(sort)
     dimension = read_integer(sort, "dimension", -1)
-    shape = sizes[0].shape or (1,)
+    shape = sizes[0].shape
     key, position = find_compared_operands(sort)
     if list_unread_positions(sort):
         assert position is not None
@@ -214,7 +214,7 @@ def _build_bitonic_passes(key: BufferSize, length: int, sorted_bytes: int) -> Da
 
 def _is_radix_sorted(key: BufferSize) -> bool:
     """Return whether XLA gives the sort of rows of a key to CUB."""
-    length = key.shape[-1] if key.shape else 1
+    length = key.shape[-1]
     rows = key.elements // max(length, 1)
     least = _RADIX_ROW.get(key.bits, math.inf) if rows == 1 else _RADIX_SHORT_ROW
     return length > least and not 1 < rows <= _RADIX_ROWS
@@ -222,7 +222,7 @@ def _is_radix_sorted(key: BufferSize) -> bool:
 
 def _build_radix_passes(key: BufferSize, sorted_bytes: float) -> DataPasses:
     """Return the passes of CUB's sort of the rows of a key, with all that is sorted along."""
-    length = key.shape[-1] if key.shape else 1
+    length = key.shape[-1]
     digits = math.ceil(key.bits / _DIGIT_BITS)
     moved_bytes = 2.0 * digits * sorted_bytes + key.bytes
     if key.elements > length:

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 from hespas.dialects.mlir import get_call_target, ir
 from hespas.dialects.op_kinds import CUSTOM_CALLS
-from hespas.estimators.rules.base import BufferSize, list_operand_sizes
+from hespas.estimators.rules.base import list_operand_sizes
 
 BAND_FACTOR = 1.7  # of the measured over the estimated time, either way
 
@@ -90,24 +90,12 @@ def estimate_steps_s(op: ir.Operation) -> float:
     matrix = max(list_operand_sizes(op), key=lambda size: (len(size.shape), size.elements))
     rows, columns = matrix.shape[-2:] if len(matrix.shape) > 1 else (matrix.elements, 1)
     count = max(matrix.elements // max(rows * columns, 1), 1)
-    short = min(rows, columns)
-    if routine.together == "all" and len(list_operand_sizes(op)) > 1:
-        short = _find_square_size(op, short)
+    short = min(rows, columns)  # of a system too: that of its triangle
     if count > 1 and _is_factorised_together(routine.together, rows, columns, count):
         steps_us = routine.batch_fixed_us + routine.batch_step_us * short
         return 1e-6 * (steps_us + routine.batch_matrix_us * count)
     wide = math.sqrt(rows * columns) if routine.together == "jacobi" else short
     return 1e-6 * count * (routine.fixed_us + short * (routine.step_us + routine.growth_us * wide))
-
-
-def _find_square_size(op: ir.Operation, default: int) -> int:
-    """Return the size of the triangular matrix of a system."""
-    squares = [size for size in list_operand_sizes(op) if _is_square(size)]
-    return min((size.shape[-1] for size in squares), default=default)
-
-
-def _is_square(size: BufferSize) -> bool:
-    return len(size.shape) > 1 and size.shape[-1] == size.shape[-2]
 
 
 def _is_factorised_together(together: str, rows: int, columns: int, count: int) -> bool:

@@ -108,8 +108,6 @@ def compute_expected_maximum(count: int) -> float:
     normal one (H. A. David and H. N. Nagaraja, Order Statistics, 3rd edition, chapter 3). Both
     integrands vanish smoothly, so that the trapezoidal rule is exact to about 1e-12.
     """
-    if count == 1:
-        return 0.0
     last = round(_REACH * _STEPS_PER_UNIT)
     return (
         math.fsum(

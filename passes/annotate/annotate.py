@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from hespas import configs
 from hespas.configs.node_overrides import CUSTOM_NODE, NodeOverrides, load_overridden_node
@@ -290,7 +290,5 @@ def _generate_annotate_pass(name: str, cls: type[Estimator]) -> type[EstimatorPa
 
 def _get_option_type(hint: Any) -> type:
     """Return the type of a pass option: text, unless the field holds only one kind of number."""
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
     kinds = {hint, *get_args(hint)} & {bool, int, float, str}
     return kinds.pop() if len(kinds) == 1 else str

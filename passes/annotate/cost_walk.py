@@ -35,8 +35,6 @@ from hespas.passes.split.region_digest import OpContentTable, RegionDigester
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
-UNKNOWN_TRIPS = "the trip count of the loop is not known"
-
 
 @record(frozen=True, slots=True)
 class FunctionCost:
@@ -207,8 +205,7 @@ class CostWalk(ABC):
             self.estimator_name,
         )
         trips = read_trip_count(op)
-        if trips is None:
-            raise HespasError(UNKNOWN_TRIPS, op=op, remedy="run prepare first")
+        assert trips is not None  # both `prepare` and `refresh_facts` write it
         note = read_text_attr(op, TRIPS_NOTE) if TRIPS_NOTE in op.attributes else ""
         return repeat_cost(once, trips, note if ASSUMED in note else None)
 
@@ -218,10 +215,7 @@ class CostWalk(ABC):
             raise HespasError(f"@{name} calls itself", op=call)
         cost = self.function_costs.get(name)
         if cost is None:
-            function = self.functions.get(name)
-            if function is None:
-                raise HespasError(f"there is no function @{name}", op=call)
-            cost = self.function_costs[name] = self._cost_function(function, name)
+            cost = self.function_costs[name] = self._cost_function(self.functions[name], name)
         return cost
 
     def _cost_function(self, function: ir.Operation, name: str) -> FunctionCost:

@@ -18,7 +18,6 @@ from hespas.dialects.op_kinds import (
 from hespas.estimators.base import CostItem, Estimator
 from hespas.estimators.work import is_free_op
 from hespas.passes.base import PassRun
-from hespas.support.errors import HespasError
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measure_options import MeasureOptions
@@ -32,7 +31,7 @@ def collect_items(module: ir.Module) -> Iterator[CostItem]:
     other control flow and functions are visited once for each place that runs them.
     """
     table = collect_functions(module)
-    yield from _collect_region_items(find_entry_function(module).regions[0], table, ())
+    yield from _collect_region_items(find_entry_function(module).regions[0], table)
 
 
 def measure_program(
@@ -64,9 +63,7 @@ def measure_program(
     )
 
 
-def _collect_region_items(
-    region: ir.Region, table: dict[str, ir.Operation], inside: tuple[str, ...]
-) -> Iterator[CostItem]:
+def _collect_region_items(region: ir.Region, table: dict[str, ir.Operation]) -> Iterator[CostItem]:
     for block in region.blocks:
         for view in block.operations:
             op = view.operation
@@ -75,17 +72,13 @@ def _collect_region_items(
                 continue
             if name in CALLEE:
                 called = get_attribute(op, CALLEE[name]).value
-                function = table.get(called)
-                if function is None:
-                    raise HespasError(f"there is no function @{called}", op=op)
-                if called in inside:
-                    raise HespasError(f"@{called} calls itself", op=op)
+                function = table[called]
                 if RegionAttr.NAME in function.attributes:
                     yield CostItem(function)
                 else:
-                    yield from _collect_region_items(function.regions[0], table, (*inside, called))
+                    yield from _collect_region_items(function.regions[0], table)
             elif (name in LOOPS or name in BRANCHES) and RegionAttr.NAME not in op.attributes:
                 for inner in op.regions:
-                    yield from _collect_region_items(inner, table, inside)
+                    yield from _collect_region_items(inner, table)
             elif RegionAttr.NAME in op.attributes or not is_free_op(op):
                 yield CostItem(op)

@@ -51,6 +51,8 @@ from hespas.support.records import record
 CHANGED = "changed after the annotation"
 ANOTHER_SOURCE = "had costs of another annotation"
 ANOTHER_VERSION = "had costs of another version of hespas"
+NO_COST = f"the op has no {Cost.NAME}"
+ANNOTATE_FIRST = "run an annotate pass first, e.g. roofline-annotate"
 RELATIVE_TOLERANCE = 1e-9  # another tool may add up in another order
 
 
@@ -155,17 +157,19 @@ class CostReview(CostWalk):
         return FunctionCost([(cost, 1)], function.attributes[Cost.NAME], cost.gap)
 
     def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
-        function = self.functions.get(name)
-        if function is not None and not _has_costs(function):
+        function = self.functions[name]
+        if not _has_costs(function):
             cost = self._read_cost(call)
             # Another tool annotates calls only.
             if cost is not None and cost.digest is None and not self._is_sum(cost):
                 return FunctionCost([(cost, 1)], call.attributes[Cost.NAME], cost.gap)
+            if not len(function.regions[0].blocks):  # the module is not prepared
+                raise HespasError(NO_COST, op=call, remedy=ANNOTATE_FIRST)
         return CostWalk.cost_callee(self, call, name)
 
     def cost_control(self, op: ir.Operation, name: str) -> Cost:
         if name in LOOPS and read_trip_count(op) is None:  # the module is not prepared
-            return self._read_cost(op) or build_zero_cost("")
+            return self._read_cost(op) or self._record_stale(op)
         return CostWalk.cost_control(self, op, name)
 
     def cost_call(self, call: ir.Operation, callee: FunctionCost) -> None:
@@ -279,14 +283,10 @@ def find_annotate_pass(
     Raises:
         HespasError: The pass is not known, or its results would not be those of the annotation.
     """
-    if Cost.NAME in op.attributes:
-        problem = f"{Cost.NAME} is stale: the op {problem}"
-    else:
-        problem = f"the op has no {Cost.NAME}"
+    problem = f"{Cost.NAME} is stale: the op {problem}" if Cost.NAME in op.attributes else NO_COST
     name, version = _split_estimator(target)
     if target is None or not name:
-        remedy = "run an annotate pass first, e.g. roofline-annotate"
-        raise HespasError(problem, op=op, remedy=remedy)
+        raise HespasError(problem, op=op, remedy=ANNOTATE_FIRST)
     again = f"run {name}-annotate again"
     try:
         estimator = estimators.load_estimator_class(name)

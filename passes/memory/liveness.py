@@ -173,9 +173,6 @@ class LivenessAnalysis:
                 dying.remove(carry.before)
                 self._end_lifetime(carry.before, time)
                 birth_times[carry.argument] = time + 1
-        for value in dying:
-            if value not in captured:
-                self._end_lifetime(value, time)
         self._analyse_body(condition, ())
         self._end_body_values(condition, self.program.end)
         arguments = [carry.argument for carry in item.carries]
@@ -187,9 +184,8 @@ class LivenessAnalysis:
             if yielded in birth_times and (yielded >= step.first or yielded in loop_arguments):
                 self._end_lifetime(yielded, end)
                 birth_times[carry.after] = end + 1
-        for value in dying:
-            if value in captured:
-                self._end_lifetime(value, end)
+        for value in dying:  # captured values, as the loop reads no others but initial ones
+            self._end_lifetime(value, end)
 
     def _analyse_branch(self, item: LivenessOp, dying: list[int]) -> None:
         """Walk all alternatives. Each has its own program points, since only one of them runs."""

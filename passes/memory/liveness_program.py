@@ -22,7 +22,7 @@ from hespas.passes.memory.host_values import find_host_values
 from hespas.support.errors import HespasError
 
 _PLAIN, _VIEW, _TUPLE, _TUPLE_ELEMENT, _BARRIER, _CONSTANT, _NO_MEMORY = range(7)
-_CALL, _LOOP, _BRANCH, _TERMINATOR, _MAYBE_VIEW, _COLLECTIVE = range(7, 13)
+_CALL, _LOOP, _BRANCH, _MAYBE_VIEW, _COLLECTIVE = range(7, 12)
 
 
 @dataclass(slots=True)
@@ -175,8 +175,6 @@ class LivenessProgramReader:
                 self._read_loop(op, operands, known, body)
             elif kind == _BRANCH:
                 self._read_branch(op, operands, known, body)
-            elif kind == _TERMINATOR:
-                return operands
             elif kind == _TUPLE:
                 number = known[op.results[0]] = self._allocate_number(0)
                 self._tuple_members[number] = operands
@@ -186,7 +184,7 @@ class LivenessProgramReader:
             else:
                 for value in op.results:
                     known[value] = self._allocate_number(0)
-        return []
+        return [known[value] for value in get_terminator(block).operands]
 
     def _read_wait(self, op: ir.Operation, operands: list[int], body: LivenessBody) -> None:
         """Read a wait: an asynchronous collective reads its operands until the wait is done."""
@@ -199,9 +197,7 @@ class LivenessProgramReader:
     ) -> list[int] | None:
         """Read a called function into ``body``, and return its results; None for a declaration."""
         callee = get_attribute(op, CALLEE[name]).value
-        function = self._functions.get(callee)
-        if function is None:
-            raise HespasError(f"the function @{callee} is not defined", op=op)
+        function = self._functions[callee]
         if callee in self._open_calls:
             raise HespasError(f"the function @{callee} calls itself", op=op)
         if not len(function.regions[0].blocks):
@@ -341,11 +337,10 @@ def _classify_op(name: str) -> int:
     table: Sequence[tuple[Iterable[str], int]] = (
         (op_kinds.VIEWS, _VIEW),
         (op_kinds.BARRIERS, _BARRIER),
-        (op_kinds.NO_MEMORY_OPS, _NO_MEMORY),
+        (op_kinds.NO_MEMORY_OPS | TERMINATORS, _NO_MEMORY),
         (LOOPS, _LOOP),
         (BRANCHES, _BRANCH),
         (CALLEE, _CALL),
-        (TERMINATORS, _TERMINATOR),
         (MAYBE_COLLECTIVE, _COLLECTIVE),
         (op_kinds.CONSTANTS, _CONSTANT),
         (op_kinds.TUPLES, _TUPLE),

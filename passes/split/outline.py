@@ -178,7 +178,7 @@ class Outliner:
         ]
         ops = [calls[i].op if i in calls else body.ops[i] for i in order]
         reads, makes = body.inputs, NumberRows.list_ranges(body.first_results)
-        if calls or len(order) < len(body.ops):
+        if order != [*range(len(body.ops))]:
             reads = NumberRows(calls[i].reads if i in calls else reads[i] for i in order)
             makes = NumberRows(calls[i].makes if i in calls else makes[i] for i in order)
         values = len(body.block.arguments) + len(body.producers)

@@ -64,9 +64,7 @@ class _RegionRefresh:
         for op, callee, content in self.without_id:
             self._write_region(op, callee, RegionAttr(max(self.used_ids, default=-1) + 1, *content))
         for name, content in self.contents.items():
-            self._write_if_changed(
-                self.functions[name], RegionAttr(self.lowest_ids[name], *content)
-            )
+            RegionAttr(self.lowest_ids[name], *content).write_to_op(self.functions[name])
 
     def _refresh_op(self, op: ir.Operation) -> ir.WalkResult:
         callee = get_attribute(op, "callee").value if op.name == "func.call" else ""
@@ -88,13 +86,8 @@ class _RegionRefresh:
 
     def _write_region(self, op: ir.Operation, callee: str, region: RegionAttr) -> None:
         self.used_ids.add(region.id)
-        if callee:
-            self.lowest_ids[callee] = min(region.id, self.lowest_ids.get(callee, region.id))
-        self._write_if_changed(op, region)
-
-    def _write_if_changed(self, op: ir.Operation, region: RegionAttr) -> None:
-        if RegionAttr.read_from_op(op) != region:
-            region.write_to_op(op)
+        self.lowest_ids[callee] = min(region.id, self.lowest_ids.get(callee, region.id))
+        region.write_to_op(op)
 
     def _describe_function(self, name: str) -> _RegionContent:
         content = self.contents.get(name)

@@ -1,9 +1,9 @@
-"""Estimators as other people write them: one whose result a setting chooses, and a wrong one."""
+"""Estimators as other people write them: one whose result a setting chooses, and wrong ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from hespas.plugin import Cost, CostItem, Estimator, setting
 
@@ -13,6 +13,7 @@ RESULTS: dict[str, Any] = {
     "negative": Cost("guest-flat", -1, 2, 3, 4.0),
     "text": Cost("guest-flat", "many", 2, 3, 4.0),  # type: ignore[arg-type]
     "nothing": None,
+    "provenance": Cost("guest-flat", 1, 2, 3, 4.0),
 }
 
 
@@ -32,8 +33,22 @@ class FlatEstimator(Estimator):
     def estimate(self, item: CostItem) -> Cost:
         return RESULTS[self.result]
 
+    def describe_provenance(self) -> str:
+        return cast("str", 3) if self.result == "provenance" else ""
+
 
 class GrainyEstimator(FlatEstimator):
     """Declare a granularity that does not exist."""
 
     name, granularity = "guest-grainy", "grain"  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class PatientConfig(FlatConfig):
+    keep_going: bool = setting(False, "named like an option of all annotate passes")
+
+
+class PatientEstimator(FlatEstimator):
+    """Give all ops one cost, with a setting that has the name of an option, without measuring."""
+
+    name, Config, measures = "guest-patient", PatientConfig, True

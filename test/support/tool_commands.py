@@ -76,9 +76,11 @@ def run_command(command: ToolCommand, data: str = "") -> ToolOutput:
     return ToolOutput(code, out.text(), err.text())
 
 
-def run_pipe(stages: list[ToolCommand]) -> str:
-    """Run each stage on the output of the one before; returns what went wrong, or ""."""
-    data = ""
+def run_pipe(stages: list[ToolCommand], data: str = "") -> str:
+    """Run each stage on the output of the one before, the first on ``data``.
+
+    Returns what went wrong, or "".
+    """
     for stage in stages:
         done = run_command(stage, data)
         if (done.code != 0) != stage.fails:

@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --calibrated-annotate=node=H100_80GB 2>/dev/null | filecheck %s
+// RUN: hespas-opt %s --calibrated-annotate=node=H100_80GB | filecheck %s
 
 /// A softmax that keeps its rows on the chip has the time of its class, also with dimensions of size 1, and if it is
 /// reduced in merged dimensions;

@@ -2,8 +2,8 @@
 // RUN: cd %t && hespas-opt case.zst.xz.gz.pb.hlo.vhlo.stablehlo.bc.mlirbc.txt.mlir --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra --disable-output 2>&1 | filecheck %s --check-prefix=TAKEN
 // RUN: cd %t && hespas-opt case.zst.xz.gz.pb.hlo.vhlo.stablehlo.bc.mlirbc.txt.mlir --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra --disable-output 2>&1 | filecheck %s --check-prefix=TAKEN
 // RUN: ls %t/case.traces/dev.0.et && not ls %t/case/dev.0.et
-// RUN: cd %t && hespas-opt - --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra --disable-output < %s 2>&1 | filecheck %s --check-prefix=STDIN
-// RUN: cd %t && hespas-opt %s --split-linear --roofline-annotate=node=A100_SXM_40GB --mlir-print-debuginfo -o printed.mlir && hespas-opt - --emit-chakra --disable-output < printed.mlir 2>&1 | filecheck %s --check-prefix=PRINTED
+// RUN: cd %t && cat %s | hespas-opt - --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra --disable-output 2>&1 | filecheck %s --check-prefix=STDIN
+// RUN: cd %t && hespas-opt %s --split-linear --roofline-annotate=node=A100_SXM_40GB --mlir-print-debuginfo -o printed.mlir && cat printed.mlir | hespas-opt - --emit-chakra --disable-output 2>&1 | filecheck %s --check-prefix=PRINTED
 // RUN: cd %t && hespas-opt printed.mlir --emit-chakra --disable-output 2>&1 | filecheck %s --check-prefix=RENAMED
 // RUN: cd %t && sed 's/@"a model.1"/@m0123456789012345678901234567890123456789012345678901234567890123456789/' %s | hespas-opt - --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra --disable-output 2>&1 | filecheck %s --check-prefix=LONG
 // RUN: cd %t && sed 's/@"a model/@"..\/a model/' %s | hespas-opt - --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra --disable-output 2>&1 | filecheck %s --check-prefix=STDIN

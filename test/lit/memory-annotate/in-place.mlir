@@ -247,3 +247,30 @@ module @reduced_by_all attributes {mhlo.num_replicas = 2 : i32} {
     return %1 : tensor<32x32xf32>
   }
 }
+
+// -----
+
+/// A fusion that has other elements on the way, such as the bytes of floats, needs a result of its own. An operand that it
+/// does not read is no matter.
+
+// CHECK: module @elements
+// CHECK-SAME: timeline_bytes = array<i64: 8192, 12288, 12288, 8192>
+module @elements {
+  func.func @main(%x: tensor<1024xf32>) -> (tensor<1024xf32>, tensor<ui32>) {
+    %id = stablehlo.partition_id : tensor<ui32>
+    %0 = stablehlo.reverse %x, dims = [0] : tensor<1024xf32>
+    %1 = "mhlo.fusion"(%0) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+    ^bb0(%a: tensor<1024xf32>):
+      %b = stablehlo.bitcast_convert %a : (tensor<1024xf32>) -> tensor<1024x4xui8>
+      %c = stablehlo.not %b : tensor<1024x4xui8>
+      %d = stablehlo.bitcast_convert %c : (tensor<1024x4xui8>) -> tensor<1024xf32>
+      mhlo.return %d : tensor<1024xf32>
+    }) : (tensor<1024xf32>) -> tensor<1024xf32>
+    %2 = "mhlo.fusion"(%x, %1) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+    ^bb0(%a: tensor<1024xf32>):
+      %b = stablehlo.tanh %a : tensor<1024xf32>
+      mhlo.return %b : tensor<1024xf32>
+    }) : (tensor<1024xf32>, tensor<1024xf32>) -> tensor<1024xf32>
+    return %2, %id : tensor<1024xf32>, tensor<ui32>
+  }
+}

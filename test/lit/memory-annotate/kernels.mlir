@@ -183,3 +183,19 @@ module @in_loop {
     return %0#1 : tensor<32x32xf32>
   }
 }
+
+// -----
+
+/// A kernel writes its result over a product that it reads once, though a fused op reads what is made of it twice.
+
+// CHECK: module @twice_inside
+// CHECK-SAME: timeline_bytes = array<i64: 8192, 8192, 12288, 8192>
+module @twice_inside {
+  func.func @main(%x: tensor<32x32xf32>) -> tensor<32x32xf32> {
+    %0 = stablehlo.dot %x, %x : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %1 = stablehlo.tanh %0 : tensor<32x32xf32>
+    %2 = stablehlo.multiply %1, %1 : tensor<32x32xf32>
+    %3 = stablehlo.dot %2, %2 : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    return %3 : tensor<32x32xf32>
+  }
+}

@@ -43,3 +43,34 @@ module @fusion {
     return %1 : tensor<1024xf32>
   }
 }
+
+// -----
+
+/// Calls without results, calls whose work is not known, ops of no elements and those in loops that never run are no kernels.
+
+// CHECK-LABEL: module @others
+// CHECK-NOT: hespas.on_chip =
+module @others {
+  func.func @main(%x: tensor<1024xf32>, %e: tensor<0xf32>, %i: tensor<i32>) -> (tensor<1024xf32>, tensor<0xf32>, tensor<1024xf32>) {
+    %0 = stablehlo.tanh %x : tensor<1024xf32>
+    stablehlo.custom_call @log(%0) {has_side_effect = true} : (tensor<1024xf32>) -> ()
+    %1 = stablehlo.custom_call @kernel(%0) : (tensor<1024xf32>) -> tensor<1024xf32>
+    %2 = stablehlo.tanh %e : tensor<0xf32>
+    %false = stablehlo.constant dense<false> : tensor<i1>
+    %3 = "stablehlo.case"(%i) ({
+      %4 = "stablehlo.case"(%i) ({
+        %5 = stablehlo.while(%a = %x) : tensor<1024xf32>
+        cond {
+          stablehlo.return %false : tensor<i1>
+        } do {
+          %6 = stablehlo.tanh %a : tensor<1024xf32>
+          %7 = stablehlo.sine %6 : tensor<1024xf32>
+          stablehlo.return %7 : tensor<1024xf32>
+        }
+        stablehlo.return %5 : tensor<1024xf32>
+      }) : (tensor<i32>) -> tensor<1024xf32>
+      stablehlo.return %4 : tensor<1024xf32>
+    }) : (tensor<i32>) -> tensor<1024xf32>
+    return %1, %2, %3 : tensor<1024xf32>, tensor<0xf32>, tensor<1024xf32>
+  }
+}

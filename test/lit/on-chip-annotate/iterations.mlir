@@ -1,5 +1,5 @@
 // RUN: hespas-opt %s --on-chip-annotate --split-input-file | filecheck %s
-// RUN: hespas-opt %s --on-chip-annotate --on-chip-annotate --split-input-file 2>/dev/null | filecheck %s
+// RUN: hespas-opt %s --on-chip-annotate --on-chip-annotate --split-input-file | filecheck %s
 
 /// What is made before a loop stays into its first iteration, and the state of the last one until it is read after the
 /// loop: with 8 KiB no iteration reads or writes device memory but for the weights in the first. With 4 KiB the state of

@@ -1,7 +1,10 @@
 // RUN: hespas-opt %s --split-individual="merge block-limit=2" --split-input-file | filecheck %s
 // RUN: hespas-opt %s --split-individual --split-input-file | filecheck %s --check-prefix=OP
+// RUN: hespas-opt %s --split-individual="merge block-limit=2" --split-input-file -o %t.mlir && grep -o "hespas.region = {[^}]*}" %t.mlir > %t.split
+// RUN: hespas-opt %t.mlir --roofline-annotate=node=A100_SXM_40GB --split-input-file -o %t.costs.mlir && grep -o "hespas.region = {[^}]*}" %t.costs.mlir | diff %t.split -
 
-/// Regions that differ in the values of constants alone are two functions of one digest, because they cost the same.
+/// Regions that differ in the values of constants alone are two functions of one digest, because they cost the same. A pass
+/// that reads a split module finds the digests that the split has written.
 
 // CHECK-LABEL: module @constants
 // CHECK: call @region_0(%arg0) {hespas.region = {digest = "[[D:[0-9a-f]+]]"
@@ -139,5 +142,47 @@ module @calls {
   func.func private @sine(%x: tensor<8xf32>) -> tensor<8xf32> {
     %0 = stablehlo.sine %x : tensor<8xf32>
     return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// The digest says which results of ops leave the region. A name that is none of a function is text.
+
+// CHECK-LABEL: module @results
+// CHECK: call @region_0({{.*}}digest = "[[D:[0-9a-f]+]]"
+// CHECK-NOT: digest = "[[D]]"
+// CHECK: return
+module @results {
+  sdy.mesh @mesh = <["x"=1]>
+  func.func @main(%x: tensor<8xf32>, %i: tensor<8xi32>) -> (tensor<8xf32>, tensor<8xi32>, tensor<8xi32>) {
+    %one = stablehlo.constant dense<1.0> : tensor<8xf32>
+    %0 = stablehlo.add %x, %one {guest.mesh = @mesh} : tensor<8xf32>
+    %1:2 = "stablehlo.sort"(%0, %i) <{dimension = 0 : i64}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+      %lt = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    }) : (tensor<8xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xi32>)
+    %2 = stablehlo.add %1#0, %one : tensor<8xf32>
+    %3:2 = "stablehlo.sort"(%2, %i) <{dimension = 0 : i64}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+      %lt = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    }) : (tensor<8xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xi32>)
+    return %1#0, %1#1, %3#1 : tensor<8xf32>, tensor<8xi32>, tensor<8xi32>
+  }
+}
+
+// -----
+
+/// A large constant is an op of its region.
+
+// CHECK-LABEL: module @large
+// CHECK: call @region_0() {hespas.region = {digest = "{{[0-9a-f]+}}", id = 0 : i64, ops = 2 : i64}
+module @large {
+  func.func @main() -> tensor<65xi8> {
+    %c = stablehlo.constant dense<"0x0102020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202"> : tensor<65xi8>
+    %0 = stablehlo.not %c : tensor<65xi8>
+    return %0 : tensor<65xi8>
   }
 }

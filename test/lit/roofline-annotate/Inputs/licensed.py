@@ -1,0 +1,1 @@
+raise OSError("the licence has run out")
