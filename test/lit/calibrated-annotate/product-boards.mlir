@@ -103,18 +103,18 @@ module @types {
     // LONG: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 289689.3660{{.*}} tag = "transferred"
     %9 = stablehlo.dot_general %x12, %x13, contracting_dims = [1] x [0] : (tensor<4096x4096xi8>, tensor<4096x4096xi8>) -> tensor<4096x4096xi32>
     // CHECK: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 549938.2343{{.*}} tag = "assumed"
-    // B200: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 230895.7385{{.*}} tag = "assumed"
-    // LIMIT: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 230895.7385{{.*}} tag = "assumed"
-    // L40S: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 189602.4298{{.*}} tag = "assumed"
+    // B200: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 230689.7385{{.*}} tag = "assumed"
+    // LIMIT: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 230689.7385{{.*}} tag = "assumed"
+    // L40S: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 187952.4298{{.*}} tag = "assumed"
     // MI300X: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 106202.7262{{.*}} tag = "assumed"
     // TPU7x: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 3450.4312{{.*}} shared_low_ns = {{[^ ]+}} : {{[fi]64}}, write_bytes
     // LONG: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 443154.7028{{.*}} tag = "assumed"
     %10 = stablehlo.dot_general %x14, %x15, contracting_dims = [1] x [0] : (tensor<1024x1024xi4>, tensor<1024x1024xi4>) -> tensor<1024x1024xi32>
     /// integers of 32 bits.
     // CHECK: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 550384.3338{{.*}} tag = "assumed"
-    // B200: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 230952.8809{{.*}} tag = "assumed"
-    // LIMIT: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 230952.8809{{.*}} tag = "assumed"
-    // L40S: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 190161.4117{{.*}} tag = "assumed"
+    // B200: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 230746.8809{{.*}} tag = "assumed"
+    // LIMIT: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 230746.8809{{.*}} tag = "assumed"
+    // L40S: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 188511.4117{{.*}} tag = "assumed"
     // MI300X: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 106290.6013{{.*}} tag = "assumed"
     // TPU7x: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 142594.4782{{.*}} tag = "assumed"
     // LONG: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 443372.0339{{.*}} tag = "assumed"
