@@ -537,10 +537,15 @@ def _forward_whole_update(op: ir.Operation) -> ir.Value | None:
 
 
 def _simplify_compare(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
-    """Compute a comparison of two constants whose elements are equal."""
+    """Compute a comparison of two constants whose elements are equal; of a truth value with one."""
     direction = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", str(op.attributes["comparison_direction"]))
     left, right = numbers
-    if direction is None or left is None or right is None or left != left or right != right:
+    if direction is None or right is None or right != right:
+        return None
+    is_truth = get_element_type(op.operands[0]) == get_element_type(op.results[0])
+    if left is None and is_truth and direction[1] == ("EQ" if right else "NE"):
+        return op.operands[0]
+    if left is None or left != left:
         return None
     is_true = COMPARE[direction[1]](left, right)
     return OpBuilder(op).create_constant(op.results[0].type, is_true)

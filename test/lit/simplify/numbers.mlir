@@ -404,3 +404,26 @@ module @narrow {
     return %0, %1 : tensor<8xi4>, tensor<8xi4>
   }
 }
+
+// -----
+
+/// A truth value that differs from false, or equals true, is itself; the loops of vmap compare so.
+
+// CHECK-LABEL: module @truth_values
+module @truth_values {
+  // CHECK: %[[N:.*]] = stablehlo.compare NE, %arg0
+  // CHECK: %[[E:.*]] = stablehlo.compare EQ, %arg0
+  // CHECK: %[[I:.*]] = stablehlo.compare NE, %arg1
+  // CHECK: return %arg0, %arg0, %[[N]], %[[E]], %[[I]]
+  func.func @main(%p: tensor<8xi1>, %x: tensor<8xi32>) -> (tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>) {
+    %true = stablehlo.constant dense<true> : tensor<8xi1>
+    %false = stablehlo.constant dense<false> : tensor<8xi1>
+    %zero = stablehlo.constant dense<0> : tensor<8xi32>
+    %0 = stablehlo.compare NE, %p, %false : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+    %1 = stablehlo.compare EQ, %p, %true : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+    %2 = stablehlo.compare NE, %p, %true : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+    %3 = stablehlo.compare EQ, %p, %false : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+    %4 = stablehlo.compare NE, %x, %zero : (tensor<8xi32>, tensor<8xi32>) -> tensor<8xi1>
+    return %0, %1, %2, %3, %4 : tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>
+  }
+}
