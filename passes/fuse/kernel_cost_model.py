@@ -111,12 +111,15 @@ class FusionDevice:
 
     def find_cached_bytes_per_s(self, size_bytes: int) -> float:
         """Return the rate at which a kernel reads a value of this size again."""
-        rate = self.bandwidth_bytes_per_s
-        if size_bytes < self.cache_bytes:
-            rate *= CACHE_SPEEDUP
         if size_bytes < self.small_cache_bytes:
-            rate *= SMALL_CACHE_SPEEDUP
-        return rate
+            return self.small_cache_bytes_per_s
+        is_cached = size_bytes < self.cache_bytes
+        return self.bandwidth_bytes_per_s * (CACHE_SPEEDUP if is_cached else 1.0)
+
+    @property
+    def small_cache_bytes_per_s(self) -> float:
+        """The rate at which the caches of all cores are read."""
+        return self.bandwidth_bytes_per_s * CACHE_SPEEDUP * SMALL_CACHE_SPEEDUP
 
 
 @dataclass(slots=True)
@@ -135,8 +138,9 @@ class FusionKernel:
         read_s: Time of its reads.
         write_s: Time of its writes.
         strided_s: Additional time of uncoalesced reads.
-        constant_s: Time of the reads of constants, which XLA counts as operands. A kernel that
-            keeps rows on the chip reads them once for all.
+        constant_bytes: Bytes of constants that it reads, which XLA counts as operands. A kernel
+            that keeps rows on the chip reads them once for all.
+        constant_s: Time of these reads.
         repeated_s: Time of further reads of a value that is several operands of an op. XLA counts
             them for an op by itself (GpuPerformanceModel::EstimateRunTimeForInstruction), and not
             for a fusion, which has a parameter for each value.
@@ -149,7 +153,7 @@ class FusionKernel:
         reductions: The number of reductions in it.
         rows: The number of rows that it keeps on the chip; 0 if it keeps none.
         columns: The number of elements of each of them.
-        is_narrow: Whether it may have too few thread blocks for all cores.
+        is_narrow: Whether it may have too few thread blocks to read the caches at their full rate.
         shared_bytes: Bytes of shared memory that a thread block uses.
         time_s: Its execution time.
     """
@@ -164,6 +168,7 @@ class FusionKernel:
     read_s: float = 0.0
     write_s: float = 0.0
     strided_s: float = 0.0
+    constant_bytes: float = 0.0
     constant_s: float = 0.0
     repeated_s: float = 0.0
     unary: bool = False
@@ -222,8 +227,7 @@ class KernelCostModel:
         kernel.write_s = (
             sum([self.sizes_bytes[v] for v in written]) / self.device.bandwidth_bytes_per_s
         )
-        rate = self.device.bandwidth_bytes_per_s * CACHE_SPEEDUP * SMALL_CACHE_SPEEDUP
-        kernel.constant_s = op.constant_bytes / rate
+        kernel.constant_bytes = op.constant_bytes
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         is_elementwise = op.kind == "elementwise"
         if is_elementwise and len(set(op.operands)) < len(op.operands) and not self.has_views(op):
@@ -280,7 +284,7 @@ class KernelCostModel:
         groups = _find_reduction_groups(reduction, self._get_operand_shape(reduction))
         kernel.hero = ("reduction", groups)
         (_, kernel.rows), (_, kernel.columns) = groups
-        kernel.constant_s = 0.0
+        kernel.constant_bytes = 0.0
         kernel.cycles = sum(graph.ops[member].cycles for member in members)
         kernel.reads = {
             use.value: (1.0, 0.0)
@@ -301,7 +305,8 @@ class KernelCostModel:
             kernel.reductions = 1
             groups = _find_reduction_groups(op, self._get_operand_shape(op))
             kernel.shared_bytes = width_bytes * (WARP if groups[-1][0] else 4 * WARP * (WARP + 1))
-            kernel.is_narrow = _count_blocks(groups, 8) < self.device.cores
+            rate = _count_blocks(groups, 8) * self.device.core_bytes_per_s
+            kernel.is_narrow = rate < self.device.small_cache_bytes_per_s
         elif kernel.emitter == "transpose":
             kernel.shared_bytes = width_bytes * WARP * (WARP + 1)
 
@@ -309,10 +314,13 @@ class KernelCostModel:
         """Recompute the times of a kernel after its reads have changed."""
         compute_s = kernel.cycles / self.device.cycles_per_s
         if kernel.is_narrow:
-            kernel.read_s, compute_s = self._estimate_narrow_s(kernel, kernel.reads, compute_s)
+            kernel.read_s, kernel.constant_s, compute_s = self._estimate_narrow_s(
+                kernel, kernel.reads, kernel.constant_bytes, compute_s
+            )
         else:
             reads = kernel.reads.items()
             kernel.read_s = sum([self._estimate_read_s(v, amounts) for v, amounts in reads])
+            kernel.constant_s = kernel.constant_bytes / self.device.small_cache_bytes_per_s
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
         kernel.time_s = _overlap_times_s(compute_s, memory_s + kernel.repeated_s)
 
@@ -323,18 +331,25 @@ class KernelCostModel:
         return _overlap_times_s(compute_s, memory_s)
 
     def _estimate_narrow_s(
-        self, kernel: FusionKernel, reads: Mapping[int, ReadAmounts], compute_s: float
-    ) -> tuple[float, float]:
-        """Estimate the times of reads and arithmetic of a reduction on few cores.
+        self,
+        kernel: FusionKernel,
+        reads: Mapping[int, ReadAmounts],
+        constant_bytes: float,
+        compute_s: float,
+    ) -> tuple[float, float, float]:
+        """Estimate the times of a reduction of few thread blocks, each of which limits the rates.
 
         Args:
             compute_s: The time of its arithmetic on all cores.
+
+        Returns:
+            The times of its reads of values, of its reads of constants, and of its arithmetic.
         """
         groups = kernel.hero[1]
         assert isinstance(groups, tuple)
         bits = min((self.values[value].size.bits for value in reads), default=32)
-        cores = min(_count_blocks(groups, bits), self.device.cores)
-        rate = cores * self.device.core_bytes_per_s
+        blocks = _count_blocks(groups, bits)
+        rate = blocks * self.device.core_bytes_per_s
         first_rate = min(rate, self.device.bandwidth_bytes_per_s)
         read_s = 0.0
         for value, amounts in reads.items():
@@ -342,7 +357,8 @@ class KernelCostModel:
             total = size * sum(amounts)
             read_s += min(total, size) / first_rate
             read_s += max(total - size, 0) / min(rate, self.cached_bytes_per_s[value])
-        return read_s, compute_s * self.device.cores / cores
+        constant_s = constant_bytes / min(rate, self.device.small_cache_bytes_per_s)
+        return read_s, constant_s, compute_s * max(self.device.cores / blocks, 1.0)
 
     def _find_hero(self, op: FusionOp) -> tuple[str, tuple[object, ...]]:
         if op.kind in IN_PLACE:
@@ -462,17 +478,22 @@ class KernelCostModel:
         amount = elementwise + other
         cycles = consumer.cycles + producer.cycles * amount
         compute_s = cycles / self.device.cycles_per_s
+        constant_bytes = consumer.constant_bytes + producer.constant_bytes * amount
+        if rows.rows:
+            constant_bytes = 0.0
+        constant_s = constant_bytes / self.device.small_cache_bytes_per_s
         if consumer.is_narrow:
             merged_reads = self._merge_producer_reads(producer, consumer)
-            read_s, compute_s = self._estimate_narrow_s(consumer, merged_reads, compute_s)
+            read_s, constant_s, compute_s = self._estimate_narrow_s(
+                consumer, merged_reads, constant_bytes, compute_s
+            )
         strided_s = consumer.strided_s
         if producer.strided_s or producer.emitter == "transpose":
             strided_s += self._estimate_strided_s(
                 producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
             )
-        if not rows.rows:
-            read_s += consumer.constant_s + producer.constant_s * amount
-        return _overlap_times_s(compute_s, read_s + consumer.write_s + written_s + strided_s)
+        memory_s = read_s + constant_s + consumer.write_s + written_s + strided_s
+        return _overlap_times_s(compute_s, memory_s)
 
     def _estimate_strided_s(
         self, producer: FusionKernel, consumer: FusionKernel, amount: float, *, keeps_loop: bool
@@ -534,9 +555,9 @@ class KernelCostModel:
         consumer.strided_s += self._estimate_strided_s(
             producer, consumer, amount, keeps_loop=keeps_loop
         )
-        consumer.constant_s += producer.constant_s * amount
+        consumer.constant_bytes += producer.constant_bytes * amount
         if producer.rows or consumer.rows:
-            consumer.constant_s = 0.0
+            consumer.constant_bytes = 0.0
         if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow

@@ -49,6 +49,10 @@ class SiblingFusion:
         slices = (op for op in self.graph.ops if op.kind == "slice")
         self.sliced = {use.value for op in slices for use in op.uses}
         self.dependencies = DependencyOrder.from_dependencies(self.fused.collect_dependencies())
+        for kernel in self.fused.kernels.values():
+            if kernel.constant_bytes:  # XLA has copied constants into its fusions by now.
+                kernel.constant_bytes = 0.0
+                self.fused.model.update_time(kernel)
 
     def fuse_siblings(self) -> None:
         """Join kernels, from the last op of the block to the first."""
@@ -229,7 +233,6 @@ class SiblingFusion:
         survivor.write_s += absorbed.write_s
         survivor.repeated_s = 0.0
         survivor.strided_s += absorbed.strided_s
-        survivor.constant_s += absorbed.constant_s
         self.fused.model.update_time(survivor)
         survivor.members |= absorbed.members
         survivor.outputs += absorbed.outputs
