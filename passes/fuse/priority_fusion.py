@@ -24,6 +24,7 @@ from hespas.passes.fuse.kernel_cost_model import (
     FusionDevice,
     FusionKernel,
     KernelCostModel,
+    count_moved_reads,
 )
 from hespas.passes.fuse.simplify import read_uniform_constant
 
@@ -213,7 +214,7 @@ class PriorityFusion:
             return False
         if (
             producer.emitter == "row"
-            and consumer.reads[value][1]
+            and count_moved_reads(consumer.reads[value])
             and not (
                 shares_rows
                 or self._keeps_rows(consumer, producer)
@@ -242,7 +243,7 @@ class PriorityFusion:
         ops = [self.graph.ops[member] for member in producer.members]
         return (
             self.graph.ops[consumer.index].kind == "dynamic_update_slice"
-            and not any(consumer.reads[consumer.updated])
+            and not any(consumer.reads[consumer.updated].values())
             and all(op.kind == "elementwise" and not op.constant_bytes for op in ops)
         )
 
