@@ -46,6 +46,7 @@ BROADCAST = "stablehlo.broadcast_in_dim"
 SCATTER = "stablehlo.scatter"
 WHILE = "stablehlo.while"
 CONVERT = "stablehlo.convert"
+NEGATE = "stablehlo.negate"
 MOVERS = frozenset(f"stablehlo.{name}" for name in ("concatenate", "reshape", "slice"))
 WHOLE_BITS = 8  # of the types whose conversions XLA moves
 
@@ -577,13 +578,21 @@ def _simplify_subtract(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
 
 
 def _simplify_reduce(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
-    """Simplify a reduction of dimensions of size 1 that starts with the neutral element."""
+    """Simplify a reduction that starts with the neutral element.
+
+    One of dimensions of size 1 is a reshape. A sum of negative elements is negated afterwards.
+    """
     if len(numbers) != 2:
         return None
     shape = to_buffer_size(op.operands[0].type).shape
     neutral = NEUTRAL.get(_find_body_op(op) or "")
     if neutral is None or numbers[1] != neutral:
         return None
+    negation = _find_operand_source(op, NEGATE)
+    if negation is not None and neutral == 0:
+        operands, kinds = [negation.operands[0], op.operands[1]], [op.results[0].type]
+        reduction = OpBuilder(op).create_op(op.name, operands, kinds, copy_attributes(op), body=op)
+        return _create_unary_op(op, NEGATE, reduction.results[0])
     if any(shape[d] != 1 for d in read_integer_list(op, "dimensions", ())):
         return None
     return _create_unary_op(op, "stablehlo.reshape", op.operands[0])

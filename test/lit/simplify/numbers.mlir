@@ -427,3 +427,29 @@ module @truth_values {
     return %0, %1, %2, %3, %4 : tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>
   }
 }
+
+// -----
+
+/// A sum of negative elements is negated afterwards; a product of them, their maximum, and a sum with another start stay.
+
+// CHECK-LABEL: module @negative_sums
+module @negative_sums {
+  // CHECK: %[[N:.*]] = stablehlo.negate %arg0
+  // CHECK: %[[R:.*]] = stablehlo.reduce(%arg0 init: %{{.*}}) applies stablehlo.add across dimensions = [0]
+  // CHECK: %[[S:.*]] = stablehlo.negate %[[R]]
+  // CHECK: %[[P:.*]] = stablehlo.reduce(%[[N]] init: %{{.*}}) applies stablehlo.multiply
+  // CHECK: %[[M:.*]] = stablehlo.reduce(%[[N]] init: %{{.*}}) applies stablehlo.maximum
+  // CHECK: %[[T:.*]] = stablehlo.reduce(%[[N]] init: %{{.*}}) applies stablehlo.add
+  // CHECK: return %[[S]], %[[P]], %[[M]], %[[T]]
+  func.func @main(%x: tensor<4x8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %n = stablehlo.negate %x : tensor<4x8xf32>
+    %0 = stablehlo.reduce(%n init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %1 = stablehlo.reduce(%n init: %one) applies stablehlo.multiply across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %2 = stablehlo.reduce(%n init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %3 = stablehlo.reduce(%n init: %one) applies stablehlo.add across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+    return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  }
+}
