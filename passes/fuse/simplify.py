@@ -26,6 +26,7 @@ from hespas.estimators.rules.base import (
     read_integer_list,
     to_buffer_size,
 )
+from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.passes.base import PassRun, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
@@ -264,7 +265,9 @@ def _simplify_reshape(op: ir.Operation) -> ir.Value | None:
     if source.type == op.results[0].type:
         return source
     if inner is None:
-        return _broadcast_scalar(op)
+        inner = _find_operand_source(op, BROADCAST)
+        if inner is None or not is_unit_broadcast(inner):
+            return _broadcast_scalar(op)
     return _create_unary_op(op, "stablehlo.reshape", inner.operands[0])
 
 
