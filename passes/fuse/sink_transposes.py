@@ -351,6 +351,8 @@ class _OrderAnalysis:
             known = self._get_order(value)
             if known is not None and known.sizes != order.sizes:
                 return None
+            if known == order and value in self.moved:
+                continue
             if value not in self.computed and not is_free(value, order):
                 if is_matrix_product and _keeps_roles(self._matrix_products[number], order):
                     self._refused.add(number)
