@@ -35,6 +35,27 @@ def rank_after(rank: Rank, serial: int) -> Rank:
     return (*rank, -serial, END)
 
 
+def sort_depth_first(operands: Mapping[int, Sequence[int]]) -> list[int]:
+    """Sort units behind their operands, as XLA does (HloComputation::MakeInstructionPostOrder).
+
+    Args:
+        operands: The units that each unit reads, in order; others have none.
+    """
+    read = {operand for read_first in operands.values() for operand in read_first}
+    order: dict[int, None] = {}
+    visiting: set[int] = set()
+    for root in operands:
+        pending = [] if root in read else [root]
+        while pending:
+            unit = pending[-1]
+            if unit in order or unit in visiting:
+                order.setdefault(pending.pop())
+                continue
+            visiting.add(unit)
+            pending += [each for each in reversed(operands.get(unit, ())) if each not in order]
+    return list(order)
+
+
 @dataclass(slots=True)
 class DependencyOrder:
     """The direct dependencies and users of each unit, and its rank in a topological order."""

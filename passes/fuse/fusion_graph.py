@@ -85,13 +85,15 @@ class OperandUse(NamedTuple):
     Attributes:
         value: The number of the value, of the viewed one if the operand is a view.
         amount: How often each element is read on average.
-        elementwise: Whether the op reads the elements in the order of its loop. Two such reads in
-            one kernel are one memory access.
+        elementwise: Whether the op reads the elements in the order of its loop.
+        is_view: Whether the operand is a view of the value, with other dimensions than that has
+            besides those of size 1, which XLA drops.
     """
 
     value: int
     amount: float
     elementwise: bool
+    is_view: bool = False
 
 
 @dataclass(slots=True)
@@ -281,7 +283,10 @@ class FusionGraph:
             elif not size:
                 uses.append(OperandUse(source, 0.0, False))
             elif is_elementwise:
-                uses.append(OperandUse(source, out / size, size == out))
+                is_view = source != operand and (
+                    _list_wide_dims(value.size) != _list_wide_dims(values[source].size)
+                )
+                uses.append(OperandUse(source, out / size, size == out, is_view))
             else:
                 read = self._count_read_elements(op, kind, position, operands, out)
                 uses.append(OperandUse(source, read / size, False))
@@ -340,6 +345,10 @@ def _find_cycles(cycles: OpCycles, name: str, kind: ir.Type) -> int:
     element_type, short = str(kind.element_type), name.partition(".")[2]
     parts = EXPANDED_OPS.get(short, (short,))
     return sum(cycles.find_cycles(part, element_type) for part in parts)
+
+
+def _list_wide_dims(size: BufferSize) -> list[int]:
+    return [extent for extent in size.shape if extent != 1]
 
 
 def _count_body_cycles(cycles: OpCycles, op: ir.Operation) -> int:

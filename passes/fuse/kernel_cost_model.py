@@ -47,9 +47,14 @@ PART_ELEMENTS = 64  # of a tile
 
 # The runs of neighbouring dimensions that are all reduced or all kept, as (is reduced, size).
 DimensionGroups = Sequence[tuple[bool, int]]
-# How often each element of a value is read on average: by elementwise reads, and by other reads.
-ReadAmounts = tuple[float, float]
-READ_ONCE: ReadAmounts = (1.0, 0.0)
+# How often each element of a value is read on average, by the loop that reads it: that of the
+# kernel itself, or one that begins where an op reads a value in another order (then the number of
+# the value) or through a view (then VIEWED less the number). Two reads of an element in one loop
+# are one memory access (the roots in GpuHloCostAnalysis::FusionCalculateUtilizations).
+ReadAmounts = dict[int, float]
+OWN_LOOP = -1
+VIEWED = -2
+READ_ONCE: ReadAmounts = {OWN_LOOP: 1.0}
 # The dimensions of a transpose's result in order: the number of each in the operand, and its size.
 Permutation = tuple[tuple[int, int], ...]
 VOLTA, HOPPER = 7, 9  # major compute capabilities of NVIDIA
@@ -111,12 +116,15 @@ class FusionDevice:
 
     def find_cached_bytes_per_s(self, size_bytes: int) -> float:
         """Return the rate at which a kernel reads a value of this size again."""
-        rate = self.bandwidth_bytes_per_s
-        if size_bytes < self.cache_bytes:
-            rate *= CACHE_SPEEDUP
         if size_bytes < self.small_cache_bytes:
-            rate *= SMALL_CACHE_SPEEDUP
-        return rate
+            return self.small_cache_bytes_per_s
+        is_cached = size_bytes < self.cache_bytes
+        return self.bandwidth_bytes_per_s * (CACHE_SPEEDUP if is_cached else 1.0)
+
+    @property
+    def small_cache_bytes_per_s(self) -> float:
+        """The rate at which the caches of all cores are read."""
+        return self.bandwidth_bytes_per_s * CACHE_SPEEDUP * SMALL_CACHE_SPEEDUP
 
 
 @dataclass(slots=True)
@@ -135,8 +143,9 @@ class FusionKernel:
         read_s: Time of its reads.
         write_s: Time of its writes.
         strided_s: Additional time of uncoalesced reads.
-        constant_s: Time of the reads of constants, which XLA counts as operands. A kernel that
-            keeps rows on the chip reads them once for all.
+        constant_bytes: Bytes of constants that it reads, which XLA counts as operands. A kernel
+            that keeps rows on the chip reads them once for all.
+        constant_s: Time of these reads.
         repeated_s: Time of further reads of a value that is several operands of an op. XLA counts
             them for an op by itself (GpuPerformanceModel::EstimateRunTimeForInstruction), and not
             for a fusion, which has a parameter for each value.
@@ -149,7 +158,7 @@ class FusionKernel:
         reductions: The number of reductions in it.
         rows: The number of rows that it keeps on the chip; 0 if it keeps none.
         columns: The number of elements of each of them.
-        is_narrow: Whether it may have too few thread blocks for all cores.
+        is_narrow: Whether it may have too few thread blocks to read the caches at their full rate.
         shared_bytes: Bytes of shared memory that a thread block uses.
         time_s: Its execution time.
     """
@@ -164,6 +173,7 @@ class FusionKernel:
     read_s: float = 0.0
     write_s: float = 0.0
     strided_s: float = 0.0
+    constant_bytes: float = 0.0
     constant_s: float = 0.0
     repeated_s: float = 0.0
     unary: bool = False
@@ -204,12 +214,12 @@ class KernelCostModel:
         """Make the kernel of a single op."""
         reads: dict[int, ReadAmounts] = {}
         for use in op.uses:
-            elementwise, other = reads.get(use.value, (0.0, 0.0))
+            loop = use.value
             if use.elementwise:
-                elementwise = max(elementwise, use.amount)
-            else:
-                other += use.amount
-            reads[use.value] = (elementwise, other)
+                loop = VIEWED - use.value if use.is_view else OWN_LOOP
+            amounts = reads.setdefault(use.value, {})
+            known = 0.0 if loop == OWN_LOOP else amounts.get(loop, 0.0)
+            amounts[loop] = known + use.amount
         emitter, hero = self._find_hero(op)
         kernel = FusionKernel(
             index, {index: 1.0}, reads, list(op.results), emitter, hero, op.cycles
@@ -222,8 +232,7 @@ class KernelCostModel:
         kernel.write_s = (
             sum([self.sizes_bytes[v] for v in written]) / self.device.bandwidth_bytes_per_s
         )
-        rate = self.device.bandwidth_bytes_per_s * CACHE_SPEEDUP * SMALL_CACHE_SPEEDUP
-        kernel.constant_s = op.constant_bytes / rate
+        kernel.constant_bytes = op.constant_bytes
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         is_elementwise = op.kind == "elementwise"
         if is_elementwise and len(set(op.operands)) < len(op.operands) and not self.has_views(op):
@@ -258,7 +267,7 @@ class KernelCostModel:
             return kernel
         reads = dict(kernel.reads)
         if kernel.updated >= 0:
-            reads[kernel.updated] = (1.0, 0.0)
+            reads[kernel.updated] = READ_ONCE
             if self.values[kernel.updated].is_constant:
                 del reads[kernel.updated]
         hero = ("loop", kernel.elements)
@@ -280,10 +289,10 @@ class KernelCostModel:
         groups = _find_reduction_groups(reduction, self._get_operand_shape(reduction))
         kernel.hero = ("reduction", groups)
         (_, kernel.rows), (_, kernel.columns) = groups
-        kernel.constant_s = 0.0
+        kernel.constant_bytes = 0.0
         kernel.cycles = sum(graph.ops[member].cycles for member in members)
         kernel.reads = {
-            use.value: (1.0, 0.0)
+            use.value: READ_ONCE
             for member in members
             for use in graph.ops[member].uses
             if use.value not in inside
@@ -301,7 +310,8 @@ class KernelCostModel:
             kernel.reductions = 1
             groups = _find_reduction_groups(op, self._get_operand_shape(op))
             kernel.shared_bytes = width_bytes * (WARP if groups[-1][0] else 4 * WARP * (WARP + 1))
-            kernel.is_narrow = _count_blocks(groups, 8) < self.device.cores
+            rate = _count_blocks(groups, 8) * self.device.core_bytes_per_s
+            kernel.is_narrow = rate < self.device.small_cache_bytes_per_s
         elif kernel.emitter == "transpose":
             kernel.shared_bytes = width_bytes * WARP * (WARP + 1)
 
@@ -309,10 +319,13 @@ class KernelCostModel:
         """Recompute the times of a kernel after its reads have changed."""
         compute_s = kernel.cycles / self.device.cycles_per_s
         if kernel.is_narrow:
-            kernel.read_s, compute_s = self._estimate_narrow_s(kernel, kernel.reads, compute_s)
+            kernel.read_s, kernel.constant_s, compute_s = self._estimate_narrow_s(
+                kernel, kernel.reads, kernel.constant_bytes, compute_s
+            )
         else:
             reads = kernel.reads.items()
             kernel.read_s = sum([self._estimate_read_s(v, amounts) for v, amounts in reads])
+            kernel.constant_s = kernel.constant_bytes / self.device.small_cache_bytes_per_s
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
         kernel.time_s = _overlap_times_s(compute_s, memory_s + kernel.repeated_s)
 
@@ -323,26 +336,34 @@ class KernelCostModel:
         return _overlap_times_s(compute_s, memory_s)
 
     def _estimate_narrow_s(
-        self, kernel: FusionKernel, reads: Mapping[int, ReadAmounts], compute_s: float
-    ) -> tuple[float, float]:
-        """Estimate the times of reads and arithmetic of a reduction on few cores.
+        self,
+        kernel: FusionKernel,
+        reads: Mapping[int, ReadAmounts],
+        constant_bytes: float,
+        compute_s: float,
+    ) -> tuple[float, float, float]:
+        """Estimate the times of a reduction of few thread blocks, each of which limits the rates.
 
         Args:
             compute_s: The time of its arithmetic on all cores.
+
+        Returns:
+            The times of its reads of values, of its reads of constants, and of its arithmetic.
         """
         groups = kernel.hero[1]
         assert isinstance(groups, tuple)
         bits = min((self.values[value].size.bits for value in reads), default=32)
-        cores = min(_count_blocks(groups, bits), self.device.cores)
-        rate = cores * self.device.core_bytes_per_s
+        blocks = _count_blocks(groups, bits)
+        rate = blocks * self.device.core_bytes_per_s
         first_rate = min(rate, self.device.bandwidth_bytes_per_s)
         read_s = 0.0
         for value, amounts in reads.items():
             size = self.sizes_bytes[value]
-            total = size * sum(amounts)
+            total = size * sum(amounts.values())
             read_s += min(total, size) / first_rate
             read_s += max(total - size, 0) / min(rate, self.cached_bytes_per_s[value])
-        return read_s, compute_s * self.device.cores / cores
+        constant_s = constant_bytes / min(rate, self.device.small_cache_bytes_per_s)
+        return read_s, constant_s, compute_s * max(self.device.cores / blocks, 1.0)
 
     def _find_hero(self, op: FusionOp) -> tuple[str, tuple[object, ...]]:
         if op.kind in IN_PLACE:
@@ -378,7 +399,9 @@ class KernelCostModel:
 
     def _estimate_read_s(self, value: int, reads: ReadAmounts) -> float:
         """Estimate the time of reading a value: once from memory, then from the caches."""
-        amount = reads[0] + reads[1]
+        return self._estimate_amount_s(value, sum(reads.values()))
+
+    def _estimate_amount_s(self, value: int, amount: float) -> float:
         if amount == 1.0:  # as nearly all
             return self.first_read_s[value]
         size = self.sizes_bytes[value]
@@ -395,10 +418,12 @@ class KernelCostModel:
         """
         if producer.emitter == "row" and producer.hero == consumer.hero:
             return READ_ONCE
-        elementwise, other = reads = consumer.reads[producer.outputs[0]]
-        if producer.emitter != "row" or not other:
+        value = producer.outputs[0]
+        reads = consumer.reads[value]
+        if producer.emitter != "row" or not (moved := count_moved_reads(reads)):
             return reads
-        return elementwise, max(other, self._count_rows_in_parts(producer.outputs[0], consumer))
+        in_order = {loop: amount for loop, amount in reads.items() if loop < 0}
+        return in_order | {value: max(moved, self._count_rows_in_parts(value, consumer))}
 
     def _count_rows_in_parts(self, value: int, kernel: FusionKernel) -> float:
         """Count the share of the rows of a value of which slices in a kernel are parts."""
@@ -423,7 +448,10 @@ class KernelCostModel:
             most = max(rows.rows * padded / TILE_ELEMENTS, 1.0)
         else:
             return reads
-        return reads if sum(reads) <= most else (min(reads[0], most), max(most - reads[0], 0.0))
+        if sum(reads.values()) <= most:
+            return reads
+        own = min(reads.get(OWN_LOOP, 0.0), most)
+        return {OWN_LOOP: own, value: most - own}
 
     def estimate_fused_s(
         self, producer: FusionKernel, consumer: FusionKernel, written_s: float = 0.0
@@ -434,11 +462,12 @@ class KernelCostModel:
             written_s: The time of further writes.
         """
         value, consumer_reads = producer.outputs[0], consumer.reads
-        elementwise, other = amounts = self._count_reads(producer, consumer)
-        if consumer.repeated_s:
+        amounts = self._count_reads(producer, consumer)
+        if consumer.repeated_s and OWN_LOOP in amounts:
             # XLA adds up the reads by all operands of an op that is no fusion yet.
-            elementwise *= self.graph.ops[consumer.index].operands.count(value)
-            amounts = elementwise, other
+            count = self.graph.ops[consumer.index].operands.count(value)
+            amounts = amounts | {OWN_LOOP: amounts[OWN_LOOP] * count}
+        amount = sum(amounts.values())
         estimate_read_s = self._estimate_read_s
         rows = producer if producer.rows else consumer
         read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
@@ -450,29 +479,34 @@ class KernelCostModel:
             }
             read_s = sum([estimate_read_s(*read) for read in consumer_reads.items()])
         for source, reads in producer.reads.items():
-            through = reads if amounts == READ_ONCE else _compose_reads(reads, elementwise, other)
-            if rows.rows:
-                through = self._limit_row_reads(source, through, rows)
             old = consumer_reads.get(source)
-            if old is None:
-                read_s += estimate_read_s(source, through)
+            if rows.rows:
+                merged = self._limit_row_reads(source, _add_reads(old, reads, amounts), rows)
+                read_s += estimate_read_s(source, merged)
+            elif old is None:
+                read_s += self._estimate_amount_s(source, sum(reads.values()) * amount)
             else:
-                merged = merge_reads(old, through)
-                read_s += estimate_read_s(source, merged) - estimate_read_s(source, old)
-        amount = elementwise + other
+                read_s += estimate_read_s(source, _add_reads(old, reads, amounts))
+            if old is not None:
+                read_s -= estimate_read_s(source, old)
         cycles = consumer.cycles + producer.cycles * amount
         compute_s = cycles / self.device.cycles_per_s
+        constant_bytes = consumer.constant_bytes + producer.constant_bytes * amount
+        if rows.rows:
+            constant_bytes = 0.0
+        constant_s = constant_bytes / self.device.small_cache_bytes_per_s
         if consumer.is_narrow:
             merged_reads = self._merge_producer_reads(producer, consumer)
-            read_s, compute_s = self._estimate_narrow_s(consumer, merged_reads, compute_s)
+            read_s, constant_s, compute_s = self._estimate_narrow_s(
+                consumer, merged_reads, constant_bytes, compute_s
+            )
         strided_s = consumer.strided_s
         if producer.strided_s or producer.emitter == "transpose":
             strided_s += self._estimate_strided_s(
-                producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
+                producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, amounts)
             )
-        if not rows.rows:
-            read_s += consumer.constant_s + producer.constant_s * amount
-        return _overlap_times_s(compute_s, read_s + consumer.write_s + written_s + strided_s)
+        memory_s = read_s + constant_s + consumer.write_s + written_s + strided_s
+        return _overlap_times_s(compute_s, memory_s)
 
     def _estimate_strided_s(
         self, producer: FusionKernel, consumer: FusionKernel, amount: float, *, keeps_loop: bool
@@ -504,22 +538,20 @@ class KernelCostModel:
         self, producer: FusionKernel, consumer: FusionKernel
     ) -> dict[int, ReadAmounts]:
         """Return the reads of the consumer if it also computes what it reads of the producer."""
-        elementwise, other = read = self._count_reads(producer, consumer)
+        amounts = self._count_reads(producer, consumer)
         reads = consumer.reads.copy()
         del reads[producer.outputs[0]]
-        for source, amounts in producer.reads.items():
-            through = amounts if read == READ_ONCE else _compose_reads(amounts, elementwise, other)
-            old = reads.get(source)
-            reads[source] = through if old is None else merge_reads(old, through)
+        for source, producer_reads in producer.reads.items():
+            reads[source] = _add_reads(reads.get(source), producer_reads, amounts)
         rows = producer if producer.rows else consumer
         if not rows.rows:
             return reads
-        return {v: self._limit_row_reads(v, amounts, rows) for v, amounts in reads.items()}
+        return {v: self._limit_row_reads(v, each, rows) for v, each in reads.items()}
 
     def fuse_producer(self, producer: FusionKernel, consumer: FusionKernel) -> None:
         """Add the producer's ops to the consumer, which then reads what the producer reads."""
-        elementwise, other = self._count_reads(producer, consumer)
-        amount = elementwise + other
+        amounts = self._count_reads(producer, consumer)
+        amount = sum(amounts.values())
         consumer.reads = self._merge_producer_reads(producer, consumer)
         for member, repeats in producer.members.items():
             repeats *= amount
@@ -530,13 +562,13 @@ class KernelCostModel:
                 consumer.members[member] = repeats
         if consumer.updated == producer.outputs[0]:
             consumer.updated = -1
-        keeps_loop = _keeps_loop(producer, consumer, other)
+        keeps_loop = _keeps_loop(producer, consumer, amounts)
         consumer.strided_s += self._estimate_strided_s(
             producer, consumer, amount, keeps_loop=keeps_loop
         )
-        consumer.constant_s += producer.constant_s * amount
+        consumer.constant_bytes += producer.constant_bytes * amount
         if producer.rows or consumer.rows:
-            consumer.constant_s = 0.0
+            consumer.constant_bytes = 0.0
         if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow
@@ -556,18 +588,39 @@ def _overlap_times_s(compute_s: float, memory_s: float) -> float:
     return compute_s + memory_s - OVERLAP * hidden_s
 
 
-def _compose_reads(reads: ReadAmounts, elementwise: float, other: float) -> ReadAmounts:
-    """Compute the reads of a producer's input by a consumer that reads the producer's result."""
-    return reads[0] * elementwise, reads[0] * other + reads[1] * (elementwise + other)
+def count_moved_reads(reads: ReadAmounts) -> float:
+    """Count the reads of a value that are not in the order of its elements."""
+    return sum([amount for loop, amount in reads.items() if loop >= 0])
+
+
+def _add_reads(known: ReadAmounts | None, reads: ReadAmounts, amounts: ReadAmounts) -> ReadAmounts:
+    """Add the reads of a producer's input to those of a consumer that computes the producer.
+
+    Args:
+        known: The reads of this input by the consumer itself.
+        reads: Those by the producer.
+        amounts: Those of the producer's result by the consumer. The loops that read it then read
+            what the producer reads in its own loop.
+    """
+    merged = {} if known is None else known.copy()
+    for own_loop, read in reads.items():
+        if own_loop == OWN_LOOP:
+            for loop, amount in amounts.items():
+                merged[loop] = max(merged.get(loop, 0.0), read * amount)
+        else:
+            is_moved = own_loop < 0 and count_moved_reads(amounts)
+            loop = VIEWED - own_loop if is_moved else own_loop
+            merged[loop] = merged.get(loop, 0.0) + read * sum(amounts.values())
+    return merged
 
 
 def merge_reads(a: ReadAmounts, b: ReadAmounts) -> ReadAmounts:
-    """Combine two reads of a value in one kernel.
-
-    Elementwise reads of all results are shared, those of each reduction are not
-    (GpuHloCostAnalysis::FusionCalculateUtilizations).
-    """
-    return max(a[0], b[0]), a[1] + b[1]
+    """Combine the reads of a value by two kernels that share a loop."""
+    merged = a.copy()
+    for loop, amount in b.items():
+        known = merged.get(loop, 0.0)
+        merged[loop] = max(known, amount) if loop == OWN_LOOP else known + amount
+    return merged
 
 
 def _find_reduction_groups(op: FusionOp, shape: Sequence[int]) -> DimensionGroups:
@@ -626,16 +679,16 @@ def _count_blocks(groups: DimensionGroups, bits: int) -> int:
     return kept // minor * -(-minor // (WARP * width))
 
 
-def _keeps_loop(producer: FusionKernel, consumer: FusionKernel, other: float) -> bool:
+def _keeps_loop(producer: FusionKernel, consumer: FusionKernel, amounts: ReadAmounts) -> bool:
     """Return whether the loop of a producer is that of both, if the consumer computes it too.
 
     Elementwise ops on the result of a transpose, and on other values, are computed when its tiles
     are written. Other loops are kept for elementwise ops on nothing else.
 
     Args:
-        other: The reads of the producer's result that are not elementwise.
+        amounts: The reads of the producer's result.
     """
-    if consumer.unary or producer.emitter != "transpose" or other:
+    if consumer.unary or producer.emitter != "transpose" or count_moved_reads(amounts):
         return consumer.unary
     if consumer.emitter == "transpose":
         return consumer.hero == producer.hero

@@ -17,6 +17,7 @@ import heapq
 from dataclasses import dataclass, field
 
 from hespas.estimators.rules.base import read_integer_list
+from hespas.passes.fuse.dependency_order import sort_depth_first
 from hespas.passes.fuse.dots import VIEW
 from hespas.passes.fuse.fusion_graph import COPIED_KINDS, FusionGraph, is_product_kernel
 from hespas.passes.fuse.kernel_cost_model import (
@@ -24,6 +25,7 @@ from hespas.passes.fuse.kernel_cost_model import (
     FusionDevice,
     FusionKernel,
     KernelCostModel,
+    count_moved_reads,
 )
 from hespas.passes.fuse.simplify import read_uniform_constant
 
@@ -34,6 +36,21 @@ class KernelLimits:
 
     buffers: int
     ops: int
+
+
+class ValueReaders(list[int]):
+    """The kernels that read a value, in XLA's order of the users of an instruction."""
+
+    def add(self, kernel: int) -> None:
+        if kernel not in self:
+            self.append(kernel)
+
+    def discard(self, kernel: int) -> None:
+        """Remove a kernel; the last one takes its place (HloInstruction::Users::RemoveUser)."""
+        if kernel in self:
+            last = self.pop()
+            if last != kernel:
+                self[self.index(kernel)] = last
 
 
 @dataclass(slots=True)
@@ -86,7 +103,7 @@ class PriorityFusion:
     model: KernelCostModel = field(init=False)
     kernels: dict[int, FusionKernel] = field(default_factory=dict)
     maker_of: dict[int, int] = field(default_factory=dict)
-    users: dict[int, set[int]] = field(default_factory=dict)
+    users: dict[int, ValueReaders] = field(default_factory=dict)
     _candidates: dict[int, _Candidate] = field(default_factory=dict)
     _queue: list[tuple[float, int, int]] = field(default_factory=list)  # (-gain, kernel, version)
     _last_version: int = 0
@@ -105,8 +122,28 @@ class PriorityFusion:
             self.kernels[index] = kernel
             for result in op.results:
                 self.maker_of[result] = index
-            for value in kernel.reads:
-                self.users.setdefault(value, set()).add(index)
+        for index in self.list_in_post_order():
+            if index in self.kernels:
+                for value in self.kernels[index].reads:
+                    self.users.setdefault(value, ValueReaders()).add(index)
+
+    def list_in_post_order(self) -> list[int]:
+        """List the kernels and the other ops in the order in which XLA visits instructions.
+
+        A value ``n`` from outside the block is ``-1 - n``.
+        """
+        ops, values = self.graph.ops, self.graph.values
+        operands: dict[int, list[int]] = {}
+        for index, op in enumerate(ops):
+            kernel = self.kernels.get(index)
+            if kernel or op.kind == "opaque":
+                read = kernel.reads if kernel else [use.value for use in op.uses]
+                makers = [self.maker_of.get(value, values[value].producer) for value in read]
+                operands[index] = [
+                    -1 - value if maker < 0 else maker
+                    for value, maker in zip(read, makers, strict=True)
+                ]
+        return sort_depth_first(operands)
 
     def collect_dependencies(self) -> dict[int, set[int]]:
         """Map each kernel and opaque op to the kernels and ops that it depends on, in order.
@@ -213,7 +250,7 @@ class PriorityFusion:
             return False
         if (
             producer.emitter == "row"
-            and consumer.reads[value][1]
+            and count_moved_reads(consumer.reads[value])
             and not (
                 shares_rows
                 or self._keeps_rows(consumer, producer)
@@ -242,7 +279,7 @@ class PriorityFusion:
         ops = [self.graph.ops[member] for member in producer.members]
         return (
             self.graph.ops[consumer.index].kind == "dynamic_update_slice"
-            and not any(consumer.reads[consumer.updated])
+            and not any(consumer.reads[consumer.updated].values())
             and all(op.kind == "elementwise" and not op.constant_bytes for op in ops)
         )
 
@@ -320,13 +357,14 @@ class PriorityFusion:
     def _fuse_producer(self, index: int) -> None:
         producer = self.model.to_producer(self.kernels[index])
         value = producer.outputs[0]
-        consumers = list(self._candidates.pop(index).gains)
+        del self._candidates[index]
+        consumers = list(self.users[value])
         for user in consumers:
             consumer = self.kernels[user]
             self.model.fuse_producer(producer, consumer)
             for source in producer.reads:
                 self.users[source].add(user)
-        self.users[value] = set()
+        self.users[value] = ValueReaders()
         if not self.graph.values[value].opaque_views:
             for source in self.kernels.pop(index).reads:
                 self.users[source].discard(index)

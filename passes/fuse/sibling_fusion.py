@@ -49,12 +49,18 @@ class SiblingFusion:
         slices = (op for op in self.graph.ops if op.kind == "slice")
         self.sliced = {use.value for op in slices for use in op.uses}
         self.dependencies = DependencyOrder.from_dependencies(self.fused.collect_dependencies())
+        for kernel in self.fused.kernels.values():
+            if kernel.constant_bytes:  # XLA has copied constants into its fusions by now.
+                kernel.constant_bytes = 0.0
+                self.fused.model.update_time(kernel)
 
     def fuse_siblings(self) -> None:
         """Join kernels, from the last op of the block to the first."""
         kernels = self.fused.kernels
-        outside = {v for v in self.fused.users if self.graph.values[v].producer < 0}
-        for index in range(len(self.graph.ops) - 1, -1, -1):
+        for index in reversed(self.fused.list_in_post_order()):
+            if index < 0:
+                self._join_readers(-1 - index)
+                continue
             op = self.graph.ops[index]
             if op.kind == "opaque" and is_product_kernel(op.op):
                 continue  # XLA leaves the readers of its custom kernels alone.
@@ -62,8 +68,6 @@ class SiblingFusion:
                 self._join_readers(value)
             if index in kernels:
                 self._join_producer(kernels[index])
-        for value in sorted(outside):
-            self._join_readers(value)
 
     def _join_readers(self, value: int) -> None:
         """Join the kernels that read a value."""
@@ -137,11 +141,7 @@ class SiblingFusion:
 
     def _sort_by_preference(self, kernels: Iterable[FusionKernel]) -> list[FusionKernel]:
         """Sort kernels: those with several results first, then those of several ops."""
-
-        def rank(kernel: FusionKernel) -> tuple[bool, bool, int]:
-            return len(kernel.outputs) == 1, not self._is_fusion(kernel), kernel.index
-
-        return sorted(kernels, key=rank)
+        return sorted(kernels, key=lambda each: (len(each.outputs) == 1, not self._is_fusion(each)))
 
     def _is_fusion(self, kernel: FusionKernel) -> bool:
         """Return whether a kernel computes more than one op; in XLA also views and constants."""
@@ -223,13 +223,12 @@ class SiblingFusion:
         for value, reads in absorbed.reads.items():
             known = survivor.reads.get(value)
             survivor.reads[value] = reads if known is None else merge_reads(known, reads)
-            self.fused.users[value].discard(absorbed.index)
             self.fused.users[value].add(survivor.index)
+            self.fused.users[value].discard(absorbed.index)
         survivor.cycles += absorbed.cycles
         survivor.write_s += absorbed.write_s
         survivor.repeated_s = 0.0
         survivor.strided_s += absorbed.strided_s
-        survivor.constant_s += absorbed.constant_s
         self.fused.model.update_time(survivor)
         survivor.members |= absorbed.members
         survivor.outputs += absorbed.outputs

@@ -26,6 +26,7 @@ from hespas.estimators.rules.base import (
     read_integer_list,
     to_buffer_size,
 )
+from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.passes.base import PassRun, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
@@ -46,6 +47,7 @@ BROADCAST = "stablehlo.broadcast_in_dim"
 SCATTER = "stablehlo.scatter"
 WHILE = "stablehlo.while"
 CONVERT = "stablehlo.convert"
+NEGATE = "stablehlo.negate"
 MOVERS = frozenset(f"stablehlo.{name}" for name in ("concatenate", "reshape", "slice"))
 WHOLE_BITS = 8  # of the types whose conversions XLA moves
 
@@ -263,7 +265,9 @@ def _simplify_reshape(op: ir.Operation) -> ir.Value | None:
     if source.type == op.results[0].type:
         return source
     if inner is None:
-        return _broadcast_scalar(op)
+        inner = _find_operand_source(op, BROADCAST)
+        if inner is None or not is_unit_broadcast(inner):
+            return _broadcast_scalar(op)
     return _create_unary_op(op, "stablehlo.reshape", inner.operands[0])
 
 
@@ -537,10 +541,15 @@ def _forward_whole_update(op: ir.Operation) -> ir.Value | None:
 
 
 def _simplify_compare(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
-    """Compute a comparison of two constants whose elements are equal."""
+    """Compute a comparison of two constants whose elements are equal; of a truth value with one."""
     direction = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", str(op.attributes["comparison_direction"]))
     left, right = numbers
-    if direction is None or left is None or right is None or left != left or right != right:
+    if direction is None or right is None or right != right:
+        return None
+    is_truth = get_element_type(op.operands[0]) == get_element_type(op.results[0])
+    if left is None and is_truth and direction[1] == ("EQ" if right else "NE"):
+        return op.operands[0]
+    if left is None or left != left:
         return None
     is_true = COMPARE[direction[1]](left, right)
     return OpBuilder(op).create_constant(op.results[0].type, is_true)
@@ -572,13 +581,21 @@ def _simplify_subtract(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
 
 
 def _simplify_reduce(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
-    """Simplify a reduction of dimensions of size 1 that starts with the neutral element."""
+    """Simplify a reduction that starts with the neutral element.
+
+    One of dimensions of size 1 is a reshape. A sum of negative elements is negated afterwards.
+    """
     if len(numbers) != 2:
         return None
     shape = to_buffer_size(op.operands[0].type).shape
     neutral = NEUTRAL.get(_find_body_op(op) or "")
     if neutral is None or numbers[1] != neutral:
         return None
+    negation = _find_operand_source(op, NEGATE)
+    if negation is not None and neutral == 0:
+        operands, kinds = [negation.operands[0], op.operands[1]], [op.results[0].type]
+        reduction = OpBuilder(op).create_op(op.name, operands, kinds, copy_attributes(op), body=op)
+        return _create_unary_op(op, NEGATE, reduction.results[0])
     if any(shape[d] != 1 for d in read_integer_list(op, "dimensions", ())):
         return None
     return _create_unary_op(op, "stablehlo.reshape", op.operands[0])

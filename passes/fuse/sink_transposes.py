@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import MAYBE_COLLECTIVE
-from hespas.estimators.rules.base import read_integer
+from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dimension_orders import (
@@ -33,6 +33,7 @@ from hespas.passes.fuse.dimension_orders import (
     PARAMETERS,
     REDUCE,
     RESHAPE,
+    SLICE,
     TRANSPOSE,
     Order,
     find_broadcast_parts,
@@ -47,11 +48,15 @@ from hespas.passes.fuse.dimension_orders import (
     transpose_order,
 )
 from hespas.passes.fuse.dots import DOT, DotGeneral
+from hespas.passes.fuse.fold_transposes import read_plain_permutation
 from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    find_named_ops,
     find_only_reader,
     get_static_shape,
     has_static_values,
+    make_i64_array,
 )
 from hespas.passes.fuse.order_rewriter import OrderRewriter
 from hespas.passes.fuse.pad_convolutions import CONVOLUTION
@@ -71,6 +76,8 @@ class SinkTransposesPass(BlockPass):
     name: ClassVar[str] = "sink-transposes"
 
     def rewrite_block(self, block: ir.Block) -> None:
+        for product in find_named_ops(block, (DOT,)):
+            _transpose_before_slices(block, product)
         terminator = get_terminator(block)
         plain: set[ir.Value] = set()
         claims: dict[ir.Value, _Claim] = {}
@@ -342,20 +349,32 @@ class _OrderAnalysis:
         computed = [value for value in op.operands if value in self.computed]
         first = min(computed, key=lambda value: self.computed[value])
         order = self._get_order(first)
-        if order is None:
-            return None
         number = self.computed[first]
+        if order is None:
+            if number not in self._sums:
+                self._refuse_transposed(computed)
+            return None
         is_matrix_product = number in self._matrix_products
         is_free = self._is_transposed_freely if is_matrix_product else self._has_any_order
         for value in op.operands:
             known = self._get_order(value)
             if known is not None and known.sizes != order.sizes:
                 return None
+            if known == order and value in self.moved:
+                continue
             if value not in self.computed and not is_free(value, order):
                 if is_matrix_product and _keeps_roles(self._matrix_products[number], order):
                     self._refused.add(number)
                 return None
         return order
+
+    def _refuse_transposed(self, values: Iterable[ir.Value]) -> None:
+        """Let the transposes of products of matrices stay that meet a product that has none."""
+        for value in values:
+            number, order = self.computed[value], self._get_order(value)
+            product = self._matrix_products.get(number)
+            if order is not None and product is not None and _keeps_roles(product, order):
+                self._refused.add(number)
 
     def _find_concatenated_order(self, op: ir.Operation) -> Order | None:
         """Return the order of the first operand, if all are computed in parts of one dimension."""
@@ -399,17 +418,52 @@ class _OrderAnalysis:
         return (is_iota or is_uniform(value)) and self._has_any_order(value, order)
 
 
+def _transpose_before_slices(block: ir.Block, product: ir.Operation) -> None:
+    """Transpose a product before its slices, if all that reads them are equal transposes.
+
+    XLA gives the product their order, as it does where the transpose comes first.
+    """
+    slices = [use.owner.operation for use in product.results[0].uses]
+    parts = [value for op in slices for value in op.results]
+    readers = [use.owner.operation for part in parts for use in part.uses]
+    names = {op.name for op in slices}, {op.name for op in readers}
+    if names != ({SLICE}, {TRANSPOSE}) or not has_static_values(product):
+        return
+    order, *others = {read_plain_permutation(reader) for reader in readers}
+    if order is None or others:
+        return
+    first = next(view.operation for view in block.operations if view.operation in slices)
+    whole = OpBuilder(first).create_transpose(product.results[0], order)
+    for reader in readers:
+        part = get_defining_op(reader.operands[0])
+        assert part is not None
+        bounds = {
+            name: make_i64_array(
+                [read_integer_list(part, name, ())[d] for d in order], part.context
+            )
+            for name in ("start_indices", "limit_indices", "strides")
+        }
+        kinds = [reader.results[0].type]
+        sliced = OpBuilder(reader).create_op(SLICE, [whole], kinds, bounds).results[0]
+        reader.results[0].replace_all_uses_with(sliced)
+        reader.erase()
+    for part in slices:
+        part.erase()
+
+
 def _keeps_roles(result: ir.Value, order: Order) -> bool:
     """Return whether the rows and the columns of a product of matrices are one piece each.
 
     Args:
-        order: That of the result, or of what is computed of it.
+        order: That of the result, or of what is computed of it, or of its rows or columns in part.
     """
     product = get_defining_op(result)
     assert product is not None
-    rows = math.prod(DotGeneral.from_op(product).sides[0].free_sizes)
+    rows, columns = (math.prod(side.free_sizes) for side in DotGeneral.from_op(product).sides)
     sizes = order.memory_sizes
-    count = next((n for n in range(len(sizes)) if math.prod(sizes[:n]) == rows), 0)
+    counts = range(len(sizes))
+    is_split = [math.prod(sizes[:n]) == rows or math.prod(sizes[n:]) == columns for n in counts]
+    count = is_split.index(True) if True in is_split else 0
     pieces = [key for key, _ in itertools.groupby(place < count for place in order.places)]
     return len(pieces) == 2
 

@@ -154,6 +154,15 @@ def convolve_outer(x: Any, kernel: Any, stride: int = 1, **options: Any) -> Any:
     return jax.lax.conv_general_dilated(x, kernel, strides, "SAME", **options)
 
 
+def convolve_and_normalise(x: Any, kernel: Any, scale: Any, bias: Any) -> Any:
+    """Convolution with the batch norm of training and ReLU."""
+    image = convolve(x, kernel, 1, "SAME").astype(F32)
+    mean = image.mean((0, 1, 2))
+    variance = (image * image).mean((0, 1, 2)) - mean * mean
+    scaled = (image - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + bias
+    return jax.nn.relu(scaled.astype(x.dtype))
+
+
 def convolve_layers(x: Any, kernel: Any, scale: Any, second: Any) -> Any:
     """Two convolutions with a folded batch norm, and a residual sum."""
     image = convolve_outer(x, kernel)
@@ -466,6 +475,10 @@ CASES: dict[str, Case] = {
     ),
     "group norm, gradient": (
         differentiate(normalise_groups), ((32, 32, 32, 256), (256,), (256,)), BF16, 0.02,
+    ),
+    "batch norm, gradient": (
+        differentiate(convolve_and_normalise),
+        ((32, 56, 56, 128), (3, 3, 128, 128), (128,), (128,)), BF16, 0.01,
     ),
     "grouped queries": (
         grouped_attention, ((4, 1024, 8, 4, 128),) + ((4, 1024, 8, 128),) * 2, BF16, 0.01,

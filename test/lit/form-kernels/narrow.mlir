@@ -119,3 +119,81 @@ module @blocks_of_rows {
   }
 }
 
+// -----
+
+/// A block reads the caches at a limited rate, so that 256 blocks do so at a quarter of the rate of all cores: two
+/// reductions compute what they read from three vectors, which something else reads too, and not from four. (XLA of
+/// jaxlib 0.12.0.1.)
+
+// CHECK-LABEL: module @three_vectors
+module @three_vectors {
+  // CHECK: %[[F:.*]]:3 = "mhlo.fusion"{{.*}} kInput
+  // CHECK: return %[[F]]#2, %[[F]]#0, %[[F]]#1
+  func.func @main(%x: tensor<128x392x128xf32>, %v0: tensor<128xf32>, %v1: tensor<128xf32>, %v2: tensor<128xf32>) -> (tensor<128x392x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %b0 = stablehlo.broadcast_in_dim %v0, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y0 = stablehlo.minimum %x, %b0 : tensor<128x392x128xf32>
+    %b1 = stablehlo.broadcast_in_dim %v1, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y1 = stablehlo.minimum %y0, %b1 : tensor<128x392x128xf32>
+    %b2 = stablehlo.broadcast_in_dim %v2, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y2 = stablehlo.minimum %y1, %b2 : tensor<128x392x128xf32>
+    %r = stablehlo.reduce(%y2 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x392x128xf32>, tensor<f32>) -> tensor<128x128xf32>
+    %q = stablehlo.multiply %y2, %y2 : tensor<128x392x128xf32>
+    %s = stablehlo.reduce(%q init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x392x128xf32>, tensor<f32>) -> tensor<128x128xf32>
+    return %y2, %r, %s : tensor<128x392x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @four_vectors
+module @four_vectors {
+  // CHECK: %[[Y:.*]] = "mhlo.fusion"{{.*}} kLoop
+  // CHECK: %[[F:.*]]:2 = "mhlo.fusion"(%[[Y]]) {{.*}} kInput
+  // CHECK: return %[[Y]], %[[F]]#0, %[[F]]#1
+  func.func @main(%x: tensor<128x392x128xf32>, %v0: tensor<128xf32>, %v1: tensor<128xf32>, %v2: tensor<128xf32>, %v3: tensor<128xf32>) -> (tensor<128x392x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %b0 = stablehlo.broadcast_in_dim %v0, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y0 = stablehlo.minimum %x, %b0 : tensor<128x392x128xf32>
+    %b1 = stablehlo.broadcast_in_dim %v1, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y1 = stablehlo.minimum %y0, %b1 : tensor<128x392x128xf32>
+    %b2 = stablehlo.broadcast_in_dim %v2, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y2 = stablehlo.minimum %y1, %b2 : tensor<128x392x128xf32>
+    %b3 = stablehlo.broadcast_in_dim %v3, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y3 = stablehlo.minimum %y2, %b3 : tensor<128x392x128xf32>
+    %r = stablehlo.reduce(%y3 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x392x128xf32>, tensor<f32>) -> tensor<128x128xf32>
+    %q = stablehlo.multiply %y3, %y3 : tensor<128x392x128xf32>
+    %s = stablehlo.reduce(%q init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x392x128xf32>, tensor<f32>) -> tensor<128x128xf32>
+    return %y3, %r, %s : tensor<128x392x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>
+  }
+}
+
+// -----
+
+/// What kernels with the same reads gain by one loop does not depend on constants: XLA has copied them into its fusions
+/// by then.
+
+// CHECK-LABEL: module @constants
+module @constants {
+  // CHECK: %[[F:.*]]:3 = "mhlo.fusion"{{.*}} kInput
+  // CHECK: return %[[F]]#2, %[[F]]#0, %[[F]]#1
+  func.func @main(%x: tensor<128x392x128xf32>, %v0: tensor<128xf32>, %v1: tensor<128xf32>, %v2: tensor<128xf32>) -> (tensor<128x392x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %b0 = stablehlo.broadcast_in_dim %v0, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y0 = stablehlo.minimum %x, %b0 : tensor<128x392x128xf32>
+    %c0 = stablehlo.constant dense<0.0> : tensor<128x392x128xf32>
+    %m0 = stablehlo.maximum %y0, %c0 : tensor<128x392x128xf32>
+    %b1 = stablehlo.broadcast_in_dim %v1, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y1 = stablehlo.minimum %m0, %b1 : tensor<128x392x128xf32>
+    %c1 = stablehlo.constant dense<1.0> : tensor<128x392x128xf32>
+    %m1 = stablehlo.maximum %y1, %c1 : tensor<128x392x128xf32>
+    %b2 = stablehlo.broadcast_in_dim %v2, dims = [2] : (tensor<128xf32>) -> tensor<128x392x128xf32>
+    %y2 = stablehlo.minimum %m1, %b2 : tensor<128x392x128xf32>
+    %c2 = stablehlo.constant dense<2.0> : tensor<128x392x128xf32>
+    %m2 = stablehlo.maximum %y2, %c2 : tensor<128x392x128xf32>
+    %r = stablehlo.reduce(%m2 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x392x128xf32>, tensor<f32>) -> tensor<128x128xf32>
+    %q = stablehlo.multiply %m2, %m2 : tensor<128x392x128xf32>
+    %s = stablehlo.reduce(%q init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x392x128xf32>, tensor<f32>) -> tensor<128x128xf32>
+    return %m2, %r, %s : tensor<128x392x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>
+  }
+}

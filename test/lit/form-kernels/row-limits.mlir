@@ -82,7 +82,7 @@ module @broadcast_read_twice {
   // CHECK: stablehlo.subtract
   // CHECK: stablehlo.add
   // CHECK: {hespas.kernel = {kind = "loop"}}
-  // CHECK: return %[[B]]#0, %[[B]]#1
+  // CHECK: return %[[B]]#1, %[[B]]#0
   func.func @main(%x: tensor<64x1024xf32>, %y: tensor<64x1024xf32>) -> (tensor<64x1024xf32>, tensor<64x1024xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x1024xf32>, tensor<f32>) -> tensor<64xf32>

@@ -265,7 +265,7 @@ module @chain {
   // CHECK: stablehlo.add
   // CHECK: stablehlo.cosine
   // CHECK: {hespas.kernel = {kind = "loop"}}
-  // CHECK: return %[[A]]#1, %[[A]]#0, %[[A]]#2
+  // CHECK: return %[[A]]#2, %[[A]]#0, %[[A]]#1
   func.func @main(%x: tensor<1048576xf32>, %y: tensor<1048576xf32>) -> (tensor<1048576xf32>, tensor<1048576xf32>, tensor<1048576xf32>) {
     %0 = stablehlo.tanh %x : tensor<1048576xf32>
     %n = stablehlo.negate %y : tensor<1048576xf32>
@@ -350,5 +350,66 @@ module @elementwise_results {
     %4 = stablehlo.subtract %1, %x : tensor<8192x4096xf32>
     %5 = stablehlo.negate %4 : tensor<8192x4096xf32>
     return %3, %5 : tensor<8192x4096xf32>, tensor<8192x4096xf32>
+  }
+}
+
+// -----
+
+/// Kernels that read a value are joined in the order in which the results need them, two sums in one. The first sum is
+/// joined with one that the tangent needs: they do not share its loop. If the tangent is the first result, they do.
+/// (XLA of jaxlib 0.12.0.1.)
+
+// CHECK-LABEL: module @sum_first
+module @sum_first {
+  // CHECK: %[[A:.*]]:2 = "mhlo.fusion"{{.*}} kInput
+  // CHECK: %[[B:.*]] = "mhlo.fusion"{{.*}} kInput
+  // CHECK: %[[C:.*]]:2 = "mhlo.fusion"({{.*}}%[[A]]#1{{.*}}) {{.*}} kInput
+  // CHECK: return %[[A]]#0, %[[C]]#0, %[[C]]#1
+  func.func @main(%x: tensor<128x128x1024xf32>, %v: tensor<1024xf32>, %w: tensor<1024xf32>) -> (tensor<128x1024xf32>, tensor<128x128x1024xf32>, tensor<128x1024xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %b1 = stablehlo.broadcast_in_dim %v, dims = [2] : (tensor<1024xf32>) -> tensor<128x128x1024xf32>
+    %y1 = stablehlo.multiply %x, %b1 : tensor<128x128x1024xf32>
+    %r1 = stablehlo.reduce(%y1 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x128x1024xf32>, tensor<f32>) -> tensor<128x1024xf32>
+    %b2 = stablehlo.broadcast_in_dim %w, dims = [2] : (tensor<1024xf32>) -> tensor<128x128x1024xf32>
+    %y2 = stablehlo.add %x, %b2 : tensor<128x128x1024xf32>
+    %r2 = stablehlo.reduce(%y2 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x128x1024xf32>, tensor<f32>) -> tensor<128x1024xf32>
+    %y3 = stablehlo.abs %x : tensor<128x128x1024xf32>
+    %r3 = stablehlo.reduce(%y3 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x128x1024xf32>, tensor<f32>) -> tensor<128x1024xf32>
+    %y4 = stablehlo.multiply %x, %x : tensor<128x128x1024xf32>
+    %r4 = stablehlo.reduce(%y4 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x128x1024xf32>, tensor<f32>) -> tensor<128x1024xf32>
+    %b3 = stablehlo.broadcast_in_dim %r3, dims = [0, 2] : (tensor<128x1024xf32>) -> tensor<128x128x1024xf32>
+    %b4 = stablehlo.broadcast_in_dim %r4, dims = [0, 2] : (tensor<128x1024xf32>) -> tensor<128x128x1024xf32>
+    %p = stablehlo.multiply %x, %b3 : tensor<128x128x1024xf32>
+    %s = stablehlo.add %p, %b4 : tensor<128x128x1024xf32>
+    %d = stablehlo.tanh %s : tensor<128x128x1024xf32>
+    return %r1, %d, %r2 : tensor<128x1024xf32>, tensor<128x128x1024xf32>, tensor<128x1024xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @tangent_first
+module @tangent_first {
+  // CHECK: %[[A:.*]]:2 = "mhlo.fusion"{{.*}} kInput
+  // CHECK: %[[C:.*]]:3 = "mhlo.fusion"({{.*}}%[[A]]#1{{.*}}) {{.*}} kInput
+  // CHECK: return %[[C]]#0, %[[C]]#1, %[[C]]#2
+  func.func @main(%x: tensor<128x128x1024xf32>, %v: tensor<1024xf32>, %w: tensor<1024xf32>) -> (tensor<128x128x1024xf32>, tensor<128x1024xf32>, tensor<128x1024xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %b1 = stablehlo.broadcast_in_dim %v, dims = [2] : (tensor<1024xf32>) -> tensor<128x128x1024xf32>
+    %y1 = stablehlo.multiply %x, %b1 : tensor<128x128x1024xf32>
+    %r1 = stablehlo.reduce(%y1 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x128x1024xf32>, tensor<f32>) -> tensor<128x1024xf32>
+    %b2 = stablehlo.broadcast_in_dim %w, dims = [2] : (tensor<1024xf32>) -> tensor<128x128x1024xf32>
+    %y2 = stablehlo.add %x, %b2 : tensor<128x128x1024xf32>
+    %r2 = stablehlo.reduce(%y2 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x128x1024xf32>, tensor<f32>) -> tensor<128x1024xf32>
+    %y3 = stablehlo.abs %x : tensor<128x128x1024xf32>
+    %r3 = stablehlo.reduce(%y3 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x128x1024xf32>, tensor<f32>) -> tensor<128x1024xf32>
+    %y4 = stablehlo.multiply %x, %x : tensor<128x128x1024xf32>
+    %r4 = stablehlo.reduce(%y4 init: %z) applies stablehlo.add across dimensions = [1] : (tensor<128x128x1024xf32>, tensor<f32>) -> tensor<128x1024xf32>
+    %b3 = stablehlo.broadcast_in_dim %r3, dims = [0, 2] : (tensor<128x1024xf32>) -> tensor<128x128x1024xf32>
+    %b4 = stablehlo.broadcast_in_dim %r4, dims = [0, 2] : (tensor<128x1024xf32>) -> tensor<128x128x1024xf32>
+    %p = stablehlo.multiply %x, %b3 : tensor<128x128x1024xf32>
+    %s = stablehlo.add %p, %b4 : tensor<128x128x1024xf32>
+    %d = stablehlo.tanh %s : tensor<128x128x1024xf32>
+    return %d, %r1, %r2 : tensor<128x128x1024xf32>, tensor<128x1024xf32>, tensor<128x1024xf32>
   }
 }

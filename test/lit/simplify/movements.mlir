@@ -216,3 +216,24 @@ module @comparator {
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// A broadcast that only adds dimensions of size 1 is like a reshape before another one; one that moves a dimension is
+/// not. The gradients of convolutions under vmap have it.
+
+// CHECK-LABEL: module @unit_broadcasts
+module @unit_broadcasts {
+  // CHECK: %[[R:.*]] = stablehlo.reshape %arg0 : (tensor<4x8xf32>) -> tensor<32xf32>
+  // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [2, 0]
+  // CHECK: %[[S:.*]] = stablehlo.reshape %[[B]]
+  // CHECK: return %arg0, %[[R]], %[[S]]
+  func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<32xf32>, tensor<32xf32>) {
+    %0 = stablehlo.broadcast_in_dim %x, dims = [0, 2] : (tensor<4x8xf32>) -> tensor<4x1x8xf32>
+    %1 = stablehlo.reshape %0 : (tensor<4x1x8xf32>) -> tensor<4x8xf32>
+    %2 = stablehlo.reshape %0 : (tensor<4x1x8xf32>) -> tensor<32xf32>
+    %3 = stablehlo.broadcast_in_dim %x, dims = [2, 0] : (tensor<4x8xf32>) -> tensor<8x1x4xf32>
+    %4 = stablehlo.reshape %3 : (tensor<8x1x4xf32>) -> tensor<32xf32>
+    return %1, %2, %4 : tensor<4x8xf32>, tensor<32xf32>, tensor<32xf32>
+  }
+}

@@ -404,3 +404,52 @@ module @narrow {
     return %0, %1 : tensor<8xi4>, tensor<8xi4>
   }
 }
+
+// -----
+
+/// A truth value that differs from false, or equals true, is itself; the loops of vmap compare so.
+
+// CHECK-LABEL: module @truth_values
+module @truth_values {
+  // CHECK: %[[N:.*]] = stablehlo.compare NE, %arg0
+  // CHECK: %[[E:.*]] = stablehlo.compare EQ, %arg0
+  // CHECK: %[[I:.*]] = stablehlo.compare NE, %arg1
+  // CHECK: return %arg0, %arg0, %[[N]], %[[E]], %[[I]]
+  func.func @main(%p: tensor<8xi1>, %x: tensor<8xi32>) -> (tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>) {
+    %true = stablehlo.constant dense<true> : tensor<8xi1>
+    %false = stablehlo.constant dense<false> : tensor<8xi1>
+    %zero = stablehlo.constant dense<0> : tensor<8xi32>
+    %0 = stablehlo.compare NE, %p, %false : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+    %1 = stablehlo.compare EQ, %p, %true : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+    %2 = stablehlo.compare NE, %p, %true : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+    %3 = stablehlo.compare EQ, %p, %false : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+    %4 = stablehlo.compare NE, %x, %zero : (tensor<8xi32>, tensor<8xi32>) -> tensor<8xi1>
+    return %0, %1, %2, %3, %4 : tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>
+  }
+}
+
+// -----
+
+/// A sum of negative elements is negated afterwards; a product of them, their maximum, and a sum with another start stay.
+
+// CHECK-LABEL: module @negative_sums
+module @negative_sums {
+  // CHECK: %[[N:.*]] = stablehlo.negate %arg0
+  // CHECK: %[[R:.*]] = stablehlo.reduce(%arg0 init: %{{.*}}) applies stablehlo.add across dimensions = [0]
+  // CHECK: %[[S:.*]] = stablehlo.negate %[[R]]
+  // CHECK: %[[P:.*]] = stablehlo.reduce(%[[N]] init: %{{.*}}) applies stablehlo.multiply
+  // CHECK: %[[M:.*]] = stablehlo.reduce(%[[N]] init: %{{.*}}) applies stablehlo.maximum
+  // CHECK: %[[T:.*]] = stablehlo.reduce(%[[N]] init: %{{.*}}) applies stablehlo.add
+  // CHECK: return %[[S]], %[[P]], %[[M]], %[[T]]
+  func.func @main(%x: tensor<4x8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %n = stablehlo.negate %x : tensor<4x8xf32>
+    %0 = stablehlo.reduce(%n init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %1 = stablehlo.reduce(%n init: %one) applies stablehlo.multiply across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %2 = stablehlo.reduce(%n init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %3 = stablehlo.reduce(%n init: %one) applies stablehlo.add across dimensions = [0] : (tensor<4x8xf32>, tensor<f32>) -> tensor<8xf32>
+    return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  }
+}

@@ -81,3 +81,43 @@ module @enlarged {
     return %3 : tensor<2x4x16x12xf32>
   }
 }
+
+// -----
+
+/// What else is transposed into the order of what follows a convolution is not in the way, as the gradient of a maximum
+/// over windows; what is transposed into another order is.
+
+// CHECK-LABEL: module @transposed_alike
+module @transposed_alike {
+  // CHECK: %[[A:.*]] = stablehlo.convolution(%arg0, %arg1)
+  // CHECK: %[[S:.*]] = stablehlo.select %{{.*}}, %arg2, %[[A]] : tensor<2x8x6x4xi1>, tensor<2x8x6x4xf32>
+  // CHECK: stablehlo.convolution(%[[S]], %arg1)
+  func.func @main(%x: tensor<2x8x6x4xf32>, %w: tensor<4x1x1x4xf32>, %g: tensor<2x8x6x4xf32>) -> tensor<2x8x6x4xf32> {
+    %zeros = stablehlo.constant dense<0.0> : tensor<2x4x8x6xf32>
+    %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x6x4xf32>, tensor<4x1x1x4xf32>) -> tensor<2x8x6x4xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 3, 1, 2] : (tensor<2x8x6x4xf32>) -> tensor<2x4x8x6xf32>
+    %2 = stablehlo.compare GT, %1, %zeros : (tensor<2x4x8x6xf32>, tensor<2x4x8x6xf32>) -> tensor<2x4x8x6xi1>
+    %3 = stablehlo.transpose %g, dims = [0, 3, 1, 2] : (tensor<2x8x6x4xf32>) -> tensor<2x4x8x6xf32>
+    %4 = stablehlo.select %2, %3, %1 : tensor<2x4x8x6xi1>, tensor<2x4x8x6xf32>
+    %5 = stablehlo.transpose %4, dims = [0, 2, 3, 1] : (tensor<2x4x8x6xf32>) -> tensor<2x8x6x4xf32>
+    %6 = stablehlo.convolution(%5, %w) dim_numbers = [b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x6x4xf32>, tensor<4x1x1x4xf32>) -> tensor<2x8x6x4xf32>
+    return %6 : tensor<2x8x6x4xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @transposed_otherwise
+module @transposed_otherwise {
+  // CHECK: stablehlo.select %{{.*}} : tensor<2x4x8x6xi1>, tensor<2x4x8x6xf32>
+  func.func @main(%x: tensor<2x8x6x4xf32>, %w: tensor<4x1x1x4xf32>, %g: tensor<2x4x6x8xf32>) -> tensor<2x8x6x4xf32> {
+    %zeros = stablehlo.constant dense<0.0> : tensor<2x4x8x6xf32>
+    %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x6x4xf32>, tensor<4x1x1x4xf32>) -> tensor<2x8x6x4xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 3, 1, 2] : (tensor<2x8x6x4xf32>) -> tensor<2x4x8x6xf32>
+    %2 = stablehlo.compare GT, %1, %zeros : (tensor<2x4x8x6xf32>, tensor<2x4x8x6xf32>) -> tensor<2x4x8x6xi1>
+    %3 = stablehlo.transpose %g, dims = [0, 1, 3, 2] : (tensor<2x4x6x8xf32>) -> tensor<2x4x8x6xf32>
+    %4 = stablehlo.select %2, %3, %1 : tensor<2x4x8x6xi1>, tensor<2x4x8x6xf32>
+    %5 = stablehlo.transpose %4, dims = [0, 2, 3, 1] : (tensor<2x4x8x6xf32>) -> tensor<2x8x6x4xf32>
+    return %5 : tensor<2x8x6x4xf32>
+  }
+}
