@@ -7,7 +7,7 @@
 // CHECK: module @declaration attributes {hespas.memory = {argument_bytes = 4096 : i64, constant_bytes = 0 : i64, live_bytes = 8192 : i64
 module @declaration attributes {hespas.memory = {argument_bytes = 1 : i64, constant_bytes = 0 : i64, live_bytes = 1 : i64, op = "func.return", peak_bytes = 1 : i64, points = 1 : i64, result_bytes = 0 : i64, temporary_bytes = 0 : i64, timeline_bytes = array<i64: 1>, timeline_points = array<i64: 0>}} {
   func.func @main(%x: tensor<1024xf32>) -> tensor<1024xf32> {
-    %0 = call @elsewhere(%x) : (tensor<1024xf32>) -> tensor<1024xf32>
+    %0 = call @elsewhere(%x) {hespas.cost = {bound = "memory", estimator = "other", flops = 0 : i64, latency_ns = 1.0 : f64, read_bytes = 4096 : i64, write_bytes = 4096 : i64}} : (tensor<1024xf32>) -> tensor<1024xf32>
     return %0 : tensor<1024xf32>
   }
   func.func private @elsewhere(tensor<1024xf32>) -> tensor<1024xf32>
