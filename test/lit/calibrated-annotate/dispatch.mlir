@@ -153,3 +153,51 @@ func.func @main(%t: tensor<1024x256xbf16>, %u: tensor<65536x256xbf16>,
   }) : (tensor<1024x256xf32>, tensor<65536x1xi32>, tensor<65536x256xf32>) -> tensor<1024x256xf32>
   return %0, %1 : tensor<1024x256xbf16>, tensor<1024x256xf32>
 }
+
+// -----
+
+// The gradient of a norm whose scale tokens share reduces three times: 100 slots an element. Two reductions are bound by
+// memory, and a slice of the whole reads what it returns.
+// CHECK-LABEL: func.func @main
+// CHECK: bound = "compute"{{.*}}latency_ns = 10{{[0-9]+}}.
+// CHECK: bound = "memory"{{.*}}latency_ns = 7{{[0-9]+}}.
+func.func @main(%x: tensor<8192x4096xf32>, %scale: tensor<4096xf32>)
+    -> (tensor<8192x4096xf32>, tensor<8192x4096xf32>) {
+  %0 = "mhlo.fusion"(%x, %scale) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
+  ^bb0(%a: tensor<8192x4096xf32>, %s: tensor<4096xf32>):
+    %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %shared = stablehlo.broadcast_in_dim %s, dims = [1]
+      : (tensor<4096xf32>) -> tensor<8192x4096xf32>
+    %b = stablehlo.multiply %a, %shared : tensor<8192x4096xf32>
+    %1 = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<8192x4096xf32>, tensor<f32>) -> tensor<8192xf32>
+    %2 = stablehlo.reduce(%b init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<8192x4096xf32>, tensor<f32>) -> tensor<8192xf32>
+    %3 = stablehlo.add %1, %2 : tensor<8192xf32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<8192xf32>) -> tensor<8192x4096xf32>
+    %5 = stablehlo.subtract %b, %4 : tensor<8192x4096xf32>
+    %6 = stablehlo.reduce(%5 init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<8192x4096xf32>, tensor<f32>) -> tensor<8192xf32>
+    %7 = stablehlo.broadcast_in_dim %6, dims = [0] : (tensor<8192xf32>) -> tensor<8192x4096xf32>
+    %8 = stablehlo.multiply %5, %7 : tensor<8192x4096xf32>
+    mhlo.return %8 : tensor<8192x4096xf32>
+  }) : (tensor<8192x4096xf32>, tensor<4096xf32>) -> tensor<8192x4096xf32>
+  %1 = "mhlo.fusion"(%0, %scale) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
+  ^bb0(%a: tensor<8192x4096xf32>, %s: tensor<4096xf32>):
+    %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %shared = stablehlo.broadcast_in_dim %s, dims = [1]
+      : (tensor<4096xf32>) -> tensor<8192x4096xf32>
+    %whole = stablehlo.slice %a [0:8192, 0:4096] : (tensor<8192x4096xf32>) -> tensor<8192x4096xf32>
+    %b = stablehlo.multiply %whole, %shared : tensor<8192x4096xf32>
+    %1 = stablehlo.reduce(%b init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<8192x4096xf32>, tensor<f32>) -> tensor<8192xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<8192xf32>) -> tensor<8192x4096xf32>
+    %3 = stablehlo.subtract %b, %2 : tensor<8192x4096xf32>
+    %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<8192x4096xf32>, tensor<f32>) -> tensor<8192xf32>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [0] : (tensor<8192xf32>) -> tensor<8192x4096xf32>
+    %6 = stablehlo.multiply %3, %5 : tensor<8192x4096xf32>
+    mhlo.return %6 : tensor<8192x4096xf32>
+  }) : (tensor<8192x4096xf32>, tensor<4096xf32>) -> tensor<8192x4096xf32>
+  return %0, %1 : tensor<8192x4096xf32>, tensor<8192x4096xf32>
+}

@@ -414,8 +414,9 @@ module @truth_values {
   // CHECK: %[[N:.*]] = stablehlo.compare NE, %arg0
   // CHECK: %[[E:.*]] = stablehlo.compare EQ, %arg0
   // CHECK: %[[I:.*]] = stablehlo.compare NE, %arg1
-  // CHECK: return %arg0, %arg0, %[[N]], %[[E]], %[[I]]
-  func.func @main(%p: tensor<8xi1>, %x: tensor<8xi32>) -> (tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>) {
+  // CHECK: %[[L:.*]] = stablehlo.compare NE, {{.*}}, %arg0
+  // CHECK: return %arg0, %arg0, %[[N]], %[[E]], %[[I]], %[[L]]
+  func.func @main(%p: tensor<8xi1>, %x: tensor<8xi32>) -> (tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>) {
     %true = stablehlo.constant dense<true> : tensor<8xi1>
     %false = stablehlo.constant dense<false> : tensor<8xi1>
     %zero = stablehlo.constant dense<0> : tensor<8xi32>
@@ -424,7 +425,8 @@ module @truth_values {
     %2 = stablehlo.compare NE, %p, %true : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
     %3 = stablehlo.compare EQ, %p, %false : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
     %4 = stablehlo.compare NE, %x, %zero : (tensor<8xi32>, tensor<8xi32>) -> tensor<8xi1>
-    return %0, %1, %2, %3, %4 : tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>
+    %5 = stablehlo.compare NE, %false, %p : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+    return %0, %1, %2, %3, %4, %5 : tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>, tensor<8xi1>
   }
 }
 
