@@ -250,9 +250,11 @@ class CalibratedEstimator(Estimator):
         node = self.node.scale_peak_rates(factor, label="clock")
         scaled = CalibratedEstimator(replace(self.config, node=node))
         constants = scaled.constants
-        if constants.power is not None:
-            power = constants.power.scale_clock(factor)
-            scaled.constants = replace(constants, power=power)
+        scaled.constants = replace(
+            constants,
+            core_bandwidth_bytes_per_s=constants.core_bandwidth_bytes_per_s * factor,
+            power=constants.power.scale_clock(factor) if constants.power is not None else None,
+        )
         return scaled
 
     def list_notes(self) -> list[str]:

@@ -136,7 +136,7 @@ def _count_sort_passes(op: ir.Operation, moved: float, is_gpu: bool) -> DataPass
     if is_gpu and target == _APPROXIMATE_TARGET:
         return _count_top_k_passes(op, moved)
     if re.fullmatch(RADIX_SORT_CALL, target):
-        return _build_radix_passes(list_operand_sizes(op)[0], moved / 2)
+        return _build_radix_passes(list_operand_sizes(op)[0], moved)  # the work has all passes
     return DataPasses(moved, 1)
 
 
@@ -150,7 +150,7 @@ def _count_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
         return DataPasses(moved, 1, slots=_TOP_K_SLOTS * source.elements, row_slots=row_slots)
     pairs_bytes = source.bytes + source.elements * _POSITION_BITS // 8
     if _is_radix_sorted(source):
-        return _build_radix_passes(source, pairs_bytes)
+        return _build_radix_passes(source, _count_radix_bytes(source, pairs_bytes))
     return _build_bitonic_passes(source, length, pairs_bytes)
 
 
@@ -195,7 +195,8 @@ def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
             return bitonic
     if len(sizes) > 2 and position is not None:
         sorted_bytes -= sizes[position].bytes
-    return _build_radix_passes(sizes[key or 0], sorted_bytes)
+    sorted_key = sizes[key or 0]
+    return _build_radix_passes(sorted_key, _count_radix_bytes(sorted_key, sorted_bytes))
 
 
 def _build_bitonic_passes(key: BufferSize, length: int, sorted_bytes: int) -> DataPasses:
@@ -220,11 +221,15 @@ def _is_radix_sorted(key: BufferSize) -> bool:
     return length > least and not 1 < rows <= _RADIX_ROWS
 
 
-def _build_radix_passes(key: BufferSize, sorted_bytes: float) -> DataPasses:
-    """Return the passes of CUB's sort of the rows of a key, with all that is sorted along."""
+def _count_radix_bytes(key: BufferSize, sorted_bytes: int) -> float:
+    """Count the bytes that CUB's sort of a key moves, with all that is sorted along."""
+    return 2.0 * math.ceil(key.bits / _DIGIT_BITS) * sorted_bytes + key.bytes
+
+
+def _build_radix_passes(key: BufferSize, moved_bytes: float) -> DataPasses:
+    """Return the passes of CUB's sort of the rows of a key, which move ``moved_bytes``."""
     length = key.shape[-1]
     digits = math.ceil(key.bits / _DIGIT_BITS)
-    moved_bytes = 2.0 * digits * sorted_bytes + key.bytes
     if key.elements > length:
         slots = _ROW_DIGIT_SLOTS * digits * key.elements
         row_slots = _ROW_DIGIT_SLOTS * digits * length

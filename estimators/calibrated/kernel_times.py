@@ -596,7 +596,7 @@ def estimate_row_time(
     time_s, outside = fit.apply_correction(
         fit.fixed_s + fit.compute_busy_s(0.0, memory_s), columns, rows
     )
-    return _build_kernel_time(fit, time_s, 0.0, memory_s, outside)
+    return _build_kernel_time(fit, max(time_s, constants.launch_s), 0.0, memory_s, outside)
 
 
 def estimate_stream_time(

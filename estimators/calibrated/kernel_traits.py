@@ -60,6 +60,9 @@ _OTHER_INSTRUCTIONS = 27.0  # any other transcendental function, like log_plus_o
 # own kernels that reduce, which reach at most 2.2e12 elements/s on an H200.
 _ACCESS_INSTRUCTIONS = 5.0
 _REDUCTION_INSTRUCTIONS = 15.0
+# Of each element of a window, besides the reduction: an H200 pools 32x112x112x64 numbers by windows
+# of 3x3 in 32 us, and reads those of 2x2 without overlap at the bandwidth.
+_WINDOW_INSTRUCTIONS, _LOOP_WINDOW = 16.0, 32
 _LOOP_KINDS = frozenset(("loop", "copy", "gather"))
 THREAD_ELEMENTS = 4  # the most elements of a thread of a loop kernel, but for narrow types
 # Slots of an element of a kernel that reduces rows with an operand that rows share, where an
@@ -158,8 +161,7 @@ def _add_access_instructions(op: ir.Operation, work: OpWork, kernel_traits: Kern
     if work.kind == "reduction" and _is_input_fusion(op):
         access = _REDUCTION_INSTRUCTIONS
     kernel_traits.slots += access * kernel_traits.elements
-    is_loop = work.kind in _LOOP_KINDS or kernel_traits.thread_elements == 1
-    if is_loop and not kernel_traits.has_tiles:
+    if work.kind in _LOOP_KINDS and not kernel_traits.has_tiles:
         kernel_traits.dispatched_elements = kernel_traits.elements
         kernel_traits.is_narrow = any(to_buffer_size(each.type).bits < 32 for each in op.results)
         _share_concatenation(op, kernel_traits)
@@ -421,8 +423,11 @@ def _add_slice_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
 
 
 def _add_window(op: ir.Operation, kernel_traits: KernelTraits) -> None:
-    """A thread computes one element where windows overlap."""
-    kernel_traits.thread_elements = 1
+    """Add the slots of reading each element of a window; XLA rewrites the long ones of scans."""
+    extents = read_integer_list(op, "window_dimensions", ())
+    if max(extents, default=1) <= _LOOP_WINDOW:
+        outputs = to_buffer_size(op.results[0].type).elements
+        kernel_traits.slots += _WINDOW_INSTRUCTIONS * math.prod(extents) * outputs
 
 
 def _add_gather(op: ir.Operation, kernel_traits: KernelTraits) -> None:

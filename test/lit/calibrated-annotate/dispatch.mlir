@@ -59,7 +59,7 @@ func.func @main(%x: tensor<4096x8192xf32>) -> tensor<4096x4096xf32> {
 
 // -----
 
-// Windows that overlap take a thread an element: 32 us.
+// Each element of a window takes slots: 32 us.
 // CHECK-LABEL: func.func @main
 // CHECK: latency_ns = 3{{[0-9]+}}.
 func.func @main(%x: tensor<32x112x112x64xbf16>) -> tensor<32x56x56x64xbf16> {

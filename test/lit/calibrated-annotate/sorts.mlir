@@ -138,11 +138,11 @@ module @others {
     // TPU: stablehlo.custom_call{{.*}}bound = "launch"{{.*}} latency_ns = 6940.0113{{.*}} low_ns = 5443.1205{{.*}} tag = "assumed transferred"
     %3 = stablehlo.custom_call @cusolver_getrf_ffi(%x2) : (tensor<f32>) -> tensor<f32>
     /// CUB's own calls have a pass for each eight bits.
-    // CHECK: stablehlo.custom_call{{.*}}bound = "memory"{{.*}} latency_ns = 142159.970{{.*}} low_ns = 81021.7284{{.*}} tag = "assumed"
-    // TPU: stablehlo.custom_call{{.*}}bound = "memory"{{.*}} latency_ns = 268441.906{{.*}} low_ns = 137005.790{{.*}} tag = "assumed transferred"
+    // CHECK: stablehlo.custom_call{{.*}}bound = "compute"{{.*}} latency_ns = 114857.337{{.*}} low_ns = 65461.0435{{.*}} tag = "assumed"
+    // TPU: stablehlo.custom_call{{.*}}bound = "memory"{{.*}} latency_ns = 101703.524{{.*}} low_ns = 51906.8426{{.*}} tag = "assumed transferred"
     %4:2 = stablehlo.custom_call @__cub$DeviceRadixSort(%x3) : (tensor<1048576xi32>) -> (tensor<1048576xi32>, tensor<8388608xi8>)
-    // CHECK: stablehlo.custom_call{{.*}}bound = "launch"{{.*}} latency_ns = 34184.515{{.*}} low_ns = 19482.900{{.*}} tag = "assumed"
-    // TPU: stablehlo.custom_call{{.*}}bound = "launch"{{.*}} latency_ns = 23033.453{{.*}} low_ns = 11755.677{{.*}} tag = "assumed transferred"
+    // CHECK: stablehlo.custom_call{{.*}}bound = "launch"{{.*}} latency_ns = 34155.052{{.*}} low_ns = 19466.108{{.*}} tag = "assumed"
+    // TPU: stablehlo.custom_call{{.*}}bound = "launch"{{.*}} latency_ns = 21544.717{{.*}} low_ns = 10995.865{{.*}} tag = "assumed transferred"
     %5:2 = stablehlo.custom_call @__cub$DeviceRadixSort(%x4) : (tensor<1048576xi8>) -> (tensor<1048576xi8>, tensor<8388608xi8>)
     return %0, %1, %2, %3, %4#0, %5#0 : tensor<1024x4096xcomplex<f32>>, tensor<64x65536xcomplex<f32>>, tensor<64x65536xcomplex<f32>>, tensor<f32>, tensor<1048576xi32>, tensor<1048576xi8>
   }
