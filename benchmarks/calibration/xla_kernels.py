@@ -7,11 +7,16 @@ machine, and ``... compare FILE.csv NODE`` prints measured and estimated times b
 runs: ``hot_ns`` with operands that the run before has left in the cache, ``cold_ns`` after another
 kernel has written 256 MB. ``fit_streams`` selects the rows that the constants of streams are
 fitted to (``hespas measure calibrate``).
+
+``docs/data/xla-programs-h200.json.xz`` holds, by the name of a JAX program, the HLO text that the
+same XLA compiled on that H200 (``hlo``, without metadata), and the nanoseconds of its kernels by
+the name of their instruction (``kernels_ns``), measured on the same day: the mean of three runs.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import math
 import statistics
 import sys
@@ -26,8 +31,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from benchmarks import DATA
+from hespas.support.data_files import read_file_text
 
 MEASURED = DATA / "xla-kernels-h200.csv"
+MEASURED_PROGRAMS = DATA / "xla-programs-h200.json.xz"
 RUNS = 5
 ELEMENTS = 2**24
 _FLUSHED_ELEMENTS = 2**26
@@ -258,6 +265,15 @@ def read_measured_programs(path: Path = MEASURED) -> dict[str, MeasuredProgram]:
             )
             for row in csv.DictReader(file)
         }
+
+
+def read_compiled_programs(path: Path = MEASURED_PROGRAMS) -> dict[str, tuple[str, float]]:
+    """Read the HLO text of each compiled program, and the nanoseconds of all its kernels."""
+    programs = json.loads(read_file_text(path))
+    return {
+        name: (program["hlo"], sum(program["kernels_ns"].values()))
+        for name, program in programs.items()
+    }
 
 
 def estimate_program_ns(program: KernelProgram, node: str) -> float:
