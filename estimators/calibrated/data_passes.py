@@ -74,7 +74,7 @@ _RADIX_SIGNED_PAIR = {32}  # the bits of signed keys and values for which XLA ha
 _TOP_K_KERNEL = 16  # k up to which XLA selects with a kernel of its own, instead of a sort
 _TOP_K_LEAST = 1024  # the shortest row for that kernel
 _TOP_K = frozenset(("top_k", "topk"))
-_TOP_K_TARGETS = frozenset(("TopK", "mhlo.topk", "chlo.top_k", "stablehlo.topk"))
+_TOP_K_TARGETS = frozenset(("TopK", "__gpu$TopK", "mhlo.topk", "chlo.top_k", "stablehlo.topk"))
 _APPROXIMATE_TARGET = "ApproxTopK"  # XLA:TPU reduces it in one pass
 # XLA:TPU of libtpu 0.0.42 selects with its kernel TopK one of at least 128 elements, and less than
 # 256 at all, seen in what it compiles for rows of 64 to 131,072; otherwise it sorts with positions.

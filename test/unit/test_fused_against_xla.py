@@ -426,9 +426,10 @@ CASES: dict[str, Case] = {
     "one token of each head": (
         attention, ((2, 1, 16, 256),) + ((2, 4096, 16, 256),) * 2, F32, 0.01,
     ),
-    "layers with stacked caches": (decode_layers, LAYERS, BF16, 0.05),
+    # XLA fills both stacked results in one kernel, which starts half the blocks of two.
+    "layers with stacked caches": (decode_layers, LAYERS, BF16, 0.1),
     "layers with donated caches": (
-        jax.jit(decode_layers, donate_argnums=(2, 3)), LAYERS, BF16, 0.05,
+        jax.jit(decode_layers, donate_argnums=(2, 3)), LAYERS, BF16, 0.1,
     ),
     "layers with carried caches": (decode_carried_layers, LAYERS, BF16, 0.05),
     "layers with donated carried caches": (
@@ -580,8 +581,9 @@ CASES: dict[str, Case] = {
         lambda x, w, s: jnp.tanh(jax.nn.relu(x) @ w * s), ((4096, 1024), (1024, 4096), (4096,)),
         BF16, 0.01,
     ),
+    # XLA repeats the bias for cuBLAS to add, in a kernel that the start of its blocks bounds.
     "bias of heads": (
-        biased_scores, ((8, 16, 512, 64), (8, 16, 512, 64), (16, 512, 512)), BF16, 0.01,
+        biased_scores, ((8, 16, 512, 64), (8, 16, 512, 64), (16, 512, 512)), BF16, 0.16,
     ),
     "heads to features": (
         lambda p, v, w: jnp.einsum("bnqh,nhd->bqd", jnp.einsum("bnqk,bknh->bnqh", p, v), w),

@@ -49,7 +49,7 @@ class StandIn:
 
 STAND_INS = {
     "dense": StandIn(
-        "llama", {"tensor": [1, 2, 4], "data": [1, 2, 4]}, {"model": "tiny", "sequence": 512}, 4, 5
+        "llama", {"tensor": [1, 2, 4], "data": [1, 2, 4]}, {"model": "tiny", "sequence": 512}, 4, 4
     ),
     "experts": StandIn(
         "moe", {"tensor": 1, "expert": [1, 2], "data": [1, 2]},
