@@ -193,6 +193,8 @@ class CalibratedEstimator(Estimator):
         The slots of a sort contain its comparisons, which are among the operations of the work.
         """
         constants, passes = self.constants, content.passes
+        if not (passes.slots or content.traits.lookups):  # as most kernels
+            return vector_s
         cores = constants.count_cores()
         slots = sum(each.count_slots(cores * _CORE_THREADS) for each in content.traits.lookups)
         sort_s = constants.compute_issue_s(max(passes.slots, passes.row_slots * cores))

@@ -148,7 +148,7 @@ def _count_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
     if has_kernel and not (length == source.elements and _is_radix_sorted(source)):
         row_slots = _TOP_K_SLOTS * length
         return DataPasses(moved, 1, slots=_TOP_K_SLOTS * source.elements, row_slots=row_slots)
-    pairs_bytes = source.bytes + source.elements * _POSITION_BITS // 8
+    pairs_bytes = _count_pairs_bytes(source)
     if _is_radix_sorted(source):
         return _build_radix_passes(source, _count_radix_bytes(source, pairs_bytes))
     return _build_bitonic_passes(source, length, pairs_bytes)
@@ -160,8 +160,12 @@ def _count_tpu_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
     length, k = source.shape[-1], out.shape[-1]
     if k * _TPU_TOP_K_SHARE <= length and k < _TPU_TOP_K_LIMIT:
         return DataPasses(moved, 1)
-    pairs_bytes = source.bytes + source.elements * _POSITION_BITS // 8
-    return _build_bitonic_passes(source, length, pairs_bytes)
+    return _build_bitonic_passes(source, length, _count_pairs_bytes(source))
+
+
+def _count_pairs_bytes(key: BufferSize) -> int:
+    """Count the bytes of a key with its positions."""
+    return key.bytes + key.elements * _POSITION_BITS // 8
 
 
 def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:

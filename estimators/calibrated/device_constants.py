@@ -304,18 +304,22 @@ class DeviceConstants:
         """The clock of the cores, of which each moves 32 bytes in a cycle; 0 if unknown."""
         return self.core_bandwidth_bytes_per_s / _CORE_BYTES_PER_CYCLE
 
+    @property
+    def issue_per_s(self) -> float:
+        """The instructions that the lanes of all cores issue in a second; 0 if unknown."""
+        if not self.issue_per_flop:
+            return 0.0
+        return self.issue_per_flop * self.node.find_peak_rate("vector", "f32").flops_per_s
+
     def count_cores(self) -> float:
         """Return the number of cores, from their rates; 1 if unknown."""
         if not self.issue_per_flop or not self.clock_hz:
             return 1.0
-        issue_per_s = self.issue_per_flop * self.node.find_peak_rate("vector", "f32").flops_per_s
-        return issue_per_s / (_CORE_LANES * self.clock_hz)
+        return self.issue_per_s / (_CORE_LANES * self.clock_hz)
 
     def compute_issue_s(self, slots: float) -> float:
         """Return the seconds in which the lanes of all cores issue instructions; 0 if unknown."""
-        if not slots or not self.issue_per_flop:
-            return 0.0
-        return slots / (self.issue_per_flop * self.node.find_peak_rate("vector", "f32").flops_per_s)
+        return slots / self.issue_per_s if slots and self.issue_per_flop else 0.0
 
     def compute_dispatch_s(self, traits: KernelTraits) -> float:
         """Return the seconds in which the device starts the blocks of a kernel; 0 if unknown."""

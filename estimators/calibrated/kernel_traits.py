@@ -133,8 +133,7 @@ def collect_traits(
     if op.name == FUSION:
         for region in op.regions:
             _collect_from_body(region, kernel_traits)
-        kind = str(op.attributes["fusion_kind"]) if "fusion_kind" in op.attributes else ""
-        if work.kind == "reduction" and "kCustom" in kind:
+        if work.kind == "reduction" and "kCustom" in _read_fusion_kind(op):
             kernel_traits.rows = _match_softmax_rows(op)
             if kernel_traits.rows is not None:
                 kernel_traits.shared_row_slots = _count_shared_row_slots(op, kernel_traits.rows)
@@ -158,7 +157,7 @@ def _add_access_instructions(op: ir.Operation, work: OpWork, kernel_traits: Kern
     results = _count_visited_elements(op, work)
     kernel_traits.elements = max(kernel_traits.elements, *results, 0)
     access = _ACCESS_INSTRUCTIONS
-    if work.kind == "reduction" and _is_input_fusion(op):
+    if work.kind == "reduction" and "kInput" in _read_fusion_kind(op):
         access = _REDUCTION_INSTRUCTIONS
     kernel_traits.slots += access * kernel_traits.elements
     if work.kind in _LOOP_KINDS and not kernel_traits.has_tiles:
@@ -167,8 +166,8 @@ def _add_access_instructions(op: ir.Operation, work: OpWork, kernel_traits: Kern
         _share_concatenation(op, kernel_traits)
 
 
-def _is_input_fusion(op: ir.Operation) -> bool:
-    return "fusion_kind" in op.attributes and "kInput" in str(op.attributes["fusion_kind"])
+def _read_fusion_kind(op: ir.Operation) -> str:
+    return str(op.attributes["fusion_kind"]) if "fusion_kind" in op.attributes else ""
 
 
 def _share_concatenation(op: ir.Operation, kernel_traits: KernelTraits) -> None:
