@@ -313,13 +313,13 @@ class DeviceConstants:
 
     def count_cores(self) -> float:
         """Return the number of cores, from their rates; 1 if unknown."""
-        if not self.issue_per_flop or not self.clock_hz:
-            return 1.0
-        return self.issue_per_s / (_CORE_LANES * self.clock_hz)
+        rate = self.issue_per_s
+        return rate / (_CORE_LANES * self.clock_hz) if rate and self.clock_hz else 1.0
 
     def compute_issue_s(self, slots: float) -> float:
         """Return the seconds in which the lanes of all cores issue instructions; 0 if unknown."""
-        return slots / self.issue_per_s if slots and self.issue_per_flop else 0.0
+        rate = self.issue_per_s
+        return slots / rate if rate else 0.0
 
     def compute_dispatch_s(self, traits: KernelTraits) -> float:
         """Return the seconds in which the device starts the blocks of a kernel; 0 if unknown."""
