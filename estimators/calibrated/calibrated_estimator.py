@@ -111,7 +111,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "16"
+    version: ClassVar[str] = "17"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 

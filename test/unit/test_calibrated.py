@@ -249,15 +249,27 @@ def test_rows_that_are_not_aligned_are_copied(node):
     assert estimate_batch_s(node, 1, 4096, 4096, 4100) > estimate_batch_s(node, 1, 4096, 4096, 4104)
 
 
-# Launches of single products in bf16, in microseconds, from the table in XLA (GemmPerfTable in the
-# wheel jax_cuda12_pjrt 0.12.0.1): count, m, n, k. Narrow and deep ones, as of attention, are last.
+# Launches of single products, in microseconds, from the table in XLA (GemmPerfTable in the wheel
+# jax_cuda12_pjrt 0.12.0.1): count, m, n, k. Narrow and deep ones, as of attention, are last. Those
+# of f32 are tf32. On H100 they are as much as twice as fast in one shape as in the next.
 XLA_TABLE_US = {
-    "H100_80GB": {
+    ("H100_80GB", "bf16"): {
         (1, 1024, 4096, 4096): 45.696, (1, 2048, 2048, 4096): 45.68, (1, 4096, 4096, 1024): 50.144,
         (1, 4096, 4096, 4096): 176.16, (4, 4096, 4096, 256): 68.016, (4, 4096, 4096, 512): 110.768,
         (2, 4096, 256, 4096): 28.752, (4, 4096, 256, 4096): 56.208,
     },
-    "B200_180GB": {
+    ("H100_80GB", "tf32"): {
+        (1, 1024, 4096, 4096): 105.456, (1, 2048, 2048, 4096): 92.352,
+        (1, 4096, 4096, 1024): 111.184, (1, 4096, 4096, 4096): 340.913,
+        (4, 4096, 4096, 256): 142.144, (4, 4096, 4096, 512): 216.961,
+        (2, 4096, 256, 4096): 100.432, (4, 4096, 256, 4096): 206.976,
+    },
+    ("B200_180GB", "tf32"): {
+        (1, 1024, 4096, 4096): 52.331, (1, 2048, 2048, 4096): 52.252, (1, 4096, 4096, 1024): 53.952,
+        (1, 4096, 4096, 4096): 181.332, (4, 4096, 4096, 256): 67.214,
+        (4, 4096, 4096, 512): 102.789, (2, 4096, 256, 4096): 33.824, (4, 4096, 256, 4096): 57.264,
+    },
+    ("B200_180GB", "bf16"): {
         (1, 1024, 4096, 4096): 28.304, (1, 2048, 2048, 4096): 28.432, (1, 4096, 4096, 1024): 31.944,
         (1, 4096, 4096, 4096): 97.002, (4, 4096, 4096, 256): 43.393, (4, 4096, 4096, 512): 63.008,
         (2, 4096, 256, 4096): 17.441, (4, 4096, 256, 4096): 29.815,
@@ -265,16 +277,26 @@ XLA_TABLE_US = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("node", XLA_TABLE_US)
-def test_products_that_xla_compiles_take_the_time_of_its_table(node):
+@pytest.mark.parametrize(("node", "dtype"), XLA_TABLE_US)
+def test_products_that_xla_compiles_take_the_time_of_its_table(node, dtype):
     constants = DeviceConstants.from_node(configs.load_node(node))
     errors = []
-    for (count, m, n, k), measured_us in XLA_TABLE_US[node].items():
-        shape = MatrixProduct(m, k, n, count, "bf16", 2 * count * m * n * k)
-        moved = 2 * count * (m * k + k * n + m * n)
+    for (count, m, n, k), measured_us in XLA_TABLE_US[node, dtype].items():
+        shape = MatrixProduct(m, k, n, count, dtype, 2 * count * m * n * k)
+        moved = {"bf16": 2, "tf32": 4}[dtype] * count * (m * k + k * n + m * n)
         time = estimate_product_time(constants, shape, moved, sustained=False, compiled=True)
         errors.append(1e6 * (time.time_s + time.fit.eager_s) / measured_us - 1)
-    assert max(map(abs, errors)) < 0.13 and abs(sum(errors)) < 0.05 * len(errors)
+    most = 0.2 if (node, dtype) == ("H100_80GB", "tf32") else 0.13
+    assert max(map(abs, errors)) < most and abs(sum(errors)) < 0.05 * len(errors)
+
+
+def test_an_h200_takes_the_tf32_products_of_xla_from_the_h100():
+    """An H200 took 30.7 us for 1024 x 4096 x 1024, which bf16's constants make 22.6."""
+    shape = MatrixProduct(1024, 1024, 4096, 1, "tf32", 2 * 1024 * 1024 * 4096)
+    constants = DeviceConstants.from_node(configs.load_node("H200_141GB"))
+    time = estimate_product_time(constants, shape, 4 * 9 * 2**20, compiled=True)
+    assert time.fit.name == "H100_80GB product.tf32_xla" and "same chip" in time.fit.causes
+    assert 0.85 < 1e6 * time.time_s / 30.7 < 1.15
 
 
 @pytest.mark.parametrize(("kind", "name"), [("kCustom", "_xla"), ("kOutput", "_sustained")])

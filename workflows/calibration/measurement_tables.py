@@ -263,12 +263,16 @@ def _parse_latent_attention_row(row: _CsvRow) -> KernelMeasurement | str:
 
 
 def _parse_compiled_product_row(row: _CsvRow) -> KernelMeasurement | str:
-    """Parse a product of the table in XLA (its GemmPerfTable), launched by itself."""
-    if row["types"] != "bf16xbf16->bf16":
+    """Parse a product of the table in XLA (its GemmPerfTable), launched by itself.
+
+    XLA multiplies f32 as tf32 by default, and so are these: they exceed the peak rate of f32.
+    """
+    key = {"bf16xbf16->bf16": "bf16", "f32xf32->f32": "tf32"}.get(row["types"])
+    if key is None:
         return f"XLA's products of {row['types']}: no model"
     batch, m, n, k = (int(row[name]) for name in "bmnk")
     time_s = 2 * batch * m * n * k / float(row["flops_per_s"])
-    measurement = _build_product_measurement("bf16", batch, m, n, k, time_s, eager=True)
+    measurement = _build_product_measurement(key, batch, m, n, k, time_s, eager=True)
     return replace(measurement, kind=measurement.kind + COMPILED)
 
 

@@ -163,10 +163,11 @@ def _get_most_bandwidth(kind: str, fits: Mapping[str, Any]) -> float:
     """Return the share of the bandwidth that a class can reach.
 
     The products of XLA's table find part of their operands in the cache, which larger ones do not.
+    Those of bf16 show what memory gives to products of any type.
     """
     if not kind.endswith(COMPILED):
         return 1.0
-    return fits.get(strip_variant(kind), {}).get("bandwidth", 1.0)
+    return fits.get(strip_variant(kind), fits.get(_BF16, {})).get("bandwidth", 1.0)
 
 
 def _get_inherited_launch_s(node: NodeSpec) -> float:

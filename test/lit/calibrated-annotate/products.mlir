@@ -203,7 +203,7 @@ module @compiled {
       %t = stablehlo.tanh %d : tensor<1024x1000xbf16>
       mhlo.return %t : tensor<1024x1000xbf16>
     }) : (tensor<1024x1024xbf16>, tensor<1024x1000xbf16>) -> tensor<1024x1000xbf16>
-    // CHECK: }){{.*}}bound = "compute"{{.*}} latency_ns = 8500.4728{{.*}}tag = "transferred"
+    // CHECK: }){{.*}}bound = "compute"{{.*}} latency_ns = 11967.7598
     // A100: }){{.*}}bound = "compute"{{.*}} latency_ns = 27254.8416{{.*}}tag = "transferred"
     // TPU: }){{.*}}bound = "memory"{{.*}} latency_ns = 20256.1738
     %2 = "mhlo.fusion"(%x3, %y4) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
