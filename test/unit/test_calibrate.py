@@ -287,8 +287,19 @@ def test_a_wrong_table_is_refused(text, message):
 def test_too_few_rows_are_refused():
     row = "product.bf16,1x64x64x64,524288,24576,1e-5\n"
     table = parse_measurements("kernel,sizes,flops,bytes,time_s\n" + 3 * row, "mine.csv")
-    with pytest.raises(HespasError, match=r"no class .* \(product.bf16: 3\)"):
+    with pytest.raises(HespasError, match=r"no class .* \(product.bf16: 3 measurements, fewer"):
         calibrate_node(configs.load_node(PCIE), [table], "2026-01-01")
+
+
+def test_tables_whose_rows_exceed_the_peak_rate_are_refused():
+    """XLA's table has such products of f8 on H100. One row in a hundred is an error by itself."""
+    rows = [f"product.bf16,1x{64 * m}x4096x4096,{2**31 * m},1,1e-4\n" for m in range(1, 121)]
+    node = configs.load_node(PCIE)
+    rate = node.find_peak_rate("matrix", "bf16").flops_per_s
+    faster = sum(2**31 * m / 1e-4 > 1.03 * rate for m in range(1, 121))
+    table = parse_measurements("kernel,sizes,flops,bytes,time_s\n" + "".join(rows), "mine.csv")
+    with pytest.raises(HespasError, match=rf"product.bf16: {faster} of 120 .* exceed the peak"):
+        calibrate_node(node, [table], "2026-01-01")
 
 
 @pytest.mark.parametrize(

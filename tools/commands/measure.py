@@ -302,18 +302,11 @@ def _calibrate_node(options: argparse.Namespace) -> int:
 
     from dataclasses import replace
 
-    from hespas.workflows.calibration.node_calibration import (
-        LEAST_POINTS,
-        calibrate_node,
-        render_node_file,
-    )
+    from hespas.workflows.calibration.node_calibration import calibrate_node, render_node_file
 
     fitted = calibrate_node(node, tables, datetime.date.today().isoformat())
-    for kind, count in fitted.skipped.items():
-        print(
-            f"note: {kind} has {count} measurements, fewer than {LEAST_POINTS}: not fitted",
-            file=sys.stderr,
-        )
+    for kind, reason in fitted.skipped.items():
+        print(f"note: {kind} is not fitted: {reason}", file=sys.stderr)
     text = render_node_file(node, fitted.data, Path(options.output).stem)
     _print_fit_scores(replace(node, calibration=fitted.data), tables, "shapes held out of the fit")
     write_atomically(options.output, text.encode())

@@ -79,7 +79,7 @@ class _FitSample:
             row
             for row in rows
             if row.time_s > LEAST_S
-            and row.flops <= _FASTER_THAN_PEAK * peak_flops * row.time_s
+            and not is_faster_than_peak(row, peak_flops)
             and not is_cached_stream(row, l2_bytes, bandwidth)
         ]
         self.dropped = len(rows) - len(usable_rows)
@@ -96,6 +96,11 @@ class _FitSample:
         """The number of serial steps: the inner dimension of a product, else 0."""
         is_product = self.kind.startswith("product")
         return self.points[:, 2] if is_product else np.zeros(len(self.time_s))
+
+
+def is_faster_than_peak(row: KernelMeasurement, peak_flops: float) -> bool:
+    """Return whether a measurement needs more than the peak rate, which no kernel reaches."""
+    return row.flops > _FASTER_THAN_PEAK * peak_flops * row.time_s
 
 
 def _locate_point(row: KernelMeasurement) -> tuple[int, ...]:

@@ -49,6 +49,10 @@ _TYPES = {
     "float32": "f32", "bf16": "bf16", "f16": "f16", "f32": "f32", "f8": "f8", "i8": "i8",
     "tf32": "tf32", "f64": "f64",
 }  # fmt: skip
+# Operands and result of XLA's table of products, which multiplies f32 as tf32.
+_COMPILED_TYPES = {
+    "bf16xbf16->bf16": "bf16", "f32xf32->f32": "tf32", "f8e4m3fnxf8e4m3fn->bf16": "f8",
+}  # fmt: skip
 # Eager kernels by how many operands of the size of the result they read.
 _BINARY = frozenset(("add", "sub", "mul", "div", "pow"))
 _UNARY = frozenset(("addu", "subu", "mulu", "divu", "powu", "relu", "gelu", "tanh"))
@@ -265,9 +269,9 @@ def _parse_latent_attention_row(row: _CsvRow) -> KernelMeasurement | str:
 def _parse_compiled_product_row(row: _CsvRow) -> KernelMeasurement | str:
     """Parse a product of the table in XLA (its GemmPerfTable), launched by itself.
 
-    XLA multiplies f32 as tf32 by default, and so are these: they exceed the peak rate of f32.
+    Its products of 8 bits take as long with each pair of types, so that one pair is read.
     """
-    key = {"bf16xbf16->bf16": "bf16", "f32xf32->f32": "tf32"}.get(row["types"])
+    key = _COMPILED_TYPES.get(row["types"])
     if key is None:
         return f"XLA's products of {row['types']}: no model"
     batch, m, n, k = (int(row[name]) for name in "bmnk")

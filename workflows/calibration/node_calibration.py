@@ -39,8 +39,9 @@ from hespas.workflows.calibration.measurement_tables import (
     is_cached_stream,
 )
 
-LEAST_POINTS = 25  # of a class; with fewer, too few shapes can be held out
+_LEAST_POINTS = 25  # of a class; with fewer, too few shapes can be held out
 _ALIGNED_COLUMNS, _SINGLE_PASS_COLUMNS = 4, 1024
+_MOST_FASTER_THAN_PEAK = 0.02  # the share of rows above the peak rate that are single errors
 # Public tables of 8-bit products measure linear layers that quantise their input.
 _F8, _F8_QUANTISED, _BF16 = "product.f8", "product.f8_quantised", "product.bf16"
 _F8_NOTE = "constants of product.bf16 with the efficiency of product.f8_quantised; its band"
@@ -53,12 +54,12 @@ class NodeCalibration:
     Attributes:
         data: The value of the key ``calibration`` of a node file.
         fitted: The classes that were fitted.
-        skipped: The number of measurements of each class that has too few.
+        skipped: Why each of the other measured classes was not fitted.
     """
 
     data: dict[str, Any]
     fitted: tuple[str, ...]
-    skipped: Mapping[str, int]
+    skipped: Mapping[str, str]
 
 
 def calibrate_node(
@@ -69,7 +70,7 @@ def calibrate_node(
     Raises:
         HespasError: No class has enough measurements.
     """
-    from hespas.workflows.calibration.kernel_fit import fit_kernel_class
+    from hespas.workflows.calibration.kernel_fit import fit_kernel_class, is_faster_than_peak
 
     classes, sources = _group_by_class(tables)
     data: dict[str, Any] = {**(node.calibration or {}), "date": date}
@@ -87,10 +88,15 @@ def calibrate_node(
         data["sources"] = dict(data.get("sources", {})) | {"launch_s": launch_source}
     fitted, skipped = [], {}
     for kind, rows in classes.items():
-        if len(rows) < LEAST_POINTS:
-            skipped[kind] = len(rows)
+        if len(rows) < _LEAST_POINTS:
+            skipped[kind] = f"{len(rows)} measurements, fewer than {_LEAST_POINTS}"
             continue
         peak_flops = look_up_peak_flops(node, kind)
+        faster = sum(is_faster_than_peak(row, peak_flops) for row in rows)
+        if faster > _MOST_FASTER_THAN_PEAK * len(rows):
+            # The others of such a table were timed in the same way, and cannot be believed either.
+            skipped[kind] = f"{faster} of {len(rows)} measurements exceed the peak rate"
+            continue
         fits[kind] = fit_kernel_class(
             rows,
             peak_flops,
@@ -103,12 +109,12 @@ def calibrate_node(
         )
         fitted.append(kind)
     if not fitted:
-        row_counts = ", ".join(f"{kind}: {count}" for kind, count in skipped.items()) or "none"
+        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in skipped.items()) or "none"
         raise HespasError(
-            f"no class of kernels has {LEAST_POINTS} measurements ({row_counts})",
+            f"no class of kernels can be fitted to the measurements ({reasons})",
             remedy="give more files, or more shapes",
         )
-    if _F8_QUANTISED in fitted and _BF16 in fits and "product.f8" not in classes:
+    if _F8_QUANTISED in fitted and _BF16 in fits and _F8 not in classes:
         fits[_F8] = _derive_bare_f8_fit(fits[_BF16], fits[_F8_QUANTISED])
     data["fits"] = dict(sorted(fits.items()))
     return NodeCalibration(data, tuple(fitted), skipped)
@@ -152,11 +158,12 @@ def look_up_peak_flops(node: NodeSpec, kind: str) -> float:
 def _get_large_efficiency(kind: str, fits: Mapping[str, Any]) -> float | None:
     """Return the efficiency of large products of a class: those of variants reach that of others.
 
-    Their tables hold small products, which do not show it.
+    Their tables hold small products, which do not show it. It counts where it was measured.
     """
     if not kind.endswith((BATCHED, COMPILED)):
         return None
-    return fits.get(strip_variant(kind), {}).get("efficiency")
+    measured = fits.get(strip_variant(kind), {})
+    return measured.get("efficiency") if "fit" in measured else None
 
 
 def _get_most_bandwidth(kind: str, fits: Mapping[str, Any]) -> float:
