@@ -104,7 +104,8 @@ def _parse_item(item: str) -> tuple[str, KernelCost]:
     name, _, numbers = item.rpartition("=")
     parts = numbers.split(":" if ":" in numbers else ",")
     counts = [count for part in parts if (count := _to_count(part)) is not None]
-    if not name or len(parts) != 2 or len(counts) != 2:
+    is_list = re.search(r"=[\d.eE+]+[:,][\d.eE+]+\s*,", name)  # of items that ';' should separate
+    if is_list or not name or len(parts) != 2 or len(counts) != 2:
         raise UsageError(f"kernel-cost: '{item}' is not NAME=FLOPS:BYTES", remedy=_FORM)
     return name, KernelCost(*counts)
 

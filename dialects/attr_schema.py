@@ -156,6 +156,11 @@ class AttrRecord:
             value, kind = getattr(self, entry.name), VALUE_TYPES.get(entry.kind.name)
             if kind and not isinstance(value, kind) and not (value is None is entry.default):
                 return f"{entry.name} is {value!r}, not {entry.kind.description}"
+            if kind is Real and value is not None:
+                try:
+                    float(value)
+                except OverflowError:  # of a whole number or a fraction
+                    return f"{entry.name} is more than {entry.kind.description} holds"
         return ""
 
     @classmethod

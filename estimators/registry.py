@@ -58,19 +58,28 @@ def load_estimator_class(name: str) -> type[Estimator]:
     from hespas.estimators.base import Estimator  # the class derives from it, so it is loaded
 
     cls = load_subclass(import_path, Estimator, "estimator")
-    problem = "" if name in ESTIMATORS else _find_declaration_problem(cls)
+    problem = "" if name in ESTIMATORS else _find_declaration_problem(cls, name)
     if problem:
         raise UsageError(f"the estimator {import_path} {problem}", remedy=CORRECTION)
     return cls
 
 
-def _find_declaration_problem(cls: type[Estimator]) -> str:
+@functools.cache
+def _find_declaration_problem(cls: type[Estimator], name: str) -> str:
     """Say what is missing or wrong in the class of an estimator of a package, or ""."""
     if cls.__abstractmethods__:
         return f"does not define {min(cls.__abstractmethods__)}"
     for attribute, kind in (("name", str), ("version", str), ("Config", type)):
         if not isinstance(getattr(cls, attribute, None), kind):
             return f"defines no {attribute} that is a {kind.__name__}"
+    if cls.name != name:  # costs that it writes would be estimated again by another one
+        return f"is named '{cls.name}', but its entry point '{name}'"
+    if not (is_dataclass(cls.Config) or hasattr(cls.Config, "model_fields")):
+        return "has a Config that is no dataclass and no pydantic model"
+    try:
+        list_settings(cls.Config)
+    except Exception as error:
+        return f"has a Config with a type that cannot be read: {type(error).__name__}: {error}"
     if cls.granularity not in GRANULARITIES:
         return f"has the granularity '{cls.granularity}', not one of {', '.join(GRANULARITIES)}"
     return ""

@@ -7,14 +7,26 @@ import functools
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, Cost, MemoryAttr, OnChipAttr, RegionAttr
-from hespas.support.entry_points import is_own_code
-from hespas.support.errors import UsageError
+from hespas.support.entry_points import is_own_code, report_raised_errors
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.records import record
 from hespas.support.settings import setting as option
 from hespas.support.suggestions import suggest_nearest
@@ -231,6 +243,11 @@ class Pass:
 
         Its ``apply`` may change ops that the one of hespas does not.
         """
+        if not isinstance(self.keeps, Set):
+            raise HespasError(
+                f"pass '{self.name}' declares keeps as {self.keeps!r}, not as a set of names",
+                remedy="write keeps: ClassVar[frozenset[str]] = frozenset({...})",
+            )
         declaring = next(cls for cls in type(self).__mro__ if "keeps" in vars(cls))
         if is_own_code(declaring) and not is_own_code(type(self)):
             return frozenset()
@@ -306,8 +323,8 @@ def build_pass(
         UsageError: An unknown option, or a value of the wrong type.
     """
     known = dict(cls.list_spelled_options())
-    hints = _collect_option_types(cls)
     owner = owner or cls.name
+    hints = _collect_option_types(cls) if texts else {}
     values = {}
     for written, text in texts.items():
         spelled = written.replace("_", "-")
@@ -316,7 +333,11 @@ def build_pass(
             raise UsageError(f"{owner} has no {noun} '{written}'", remedy=remedy)
         f = known[spelled]
         values[f.name] = _convert_option(f"{owner}: {noun} '{spelled}'", hints[f.name], text)
-    return cls(**values)
+    with report_raised_errors(f"pass '{cls.name}'", cls, passes_on=(ValueError,)):
+        try:
+            return cls(**values)
+        except ValueError as error:  # of ``__post_init__``, which checks the options
+            raise UsageError(f"{owner}: {error}") from error
 
 
 def _suggest_option_text(
@@ -359,15 +380,34 @@ def _is_guess(remedy: str) -> bool:
 
 @functools.cache
 def _collect_option_types(cls: type[Pass]) -> dict[str, Any]:
-    return get_type_hints(cls)
+    """Return the types of the options; raises HespasError if a package names one that is not."""
+    with report_raised_errors(f"the type of an option of the pass '{cls.name}'", cls):
+        return get_type_hints(cls)
+
+
+def _list_alternatives(hint: Any) -> Iterator[Any]:
+    """Yield the types of a union, or the type itself."""
+    if get_origin(hint) is Annotated:
+        yield from _list_alternatives(get_args(hint)[0])
+    elif get_origin(hint) in (Union, UnionType):
+        for kind in get_args(hint):
+            yield from _list_alternatives(kind)
+    else:
+        yield hint
 
 
 def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:
-    kinds = {hint, *getattr(hint, "__args__", ())}
-    if bool in kinds:
-        words = {True: True, "true": True, "1": True, False: False, "false": False, "0": False}
+    kinds = set(_list_alternatives(hint))
+    literals = [kind for kind in kinds if get_origin(kind) is Literal]
+    words = {str(word): word for kind in literals for word in get_args(kind)}
+    if words:
         if text in words:
             return words[text]
+        raise UsageError(f"{subject} takes {', '.join(words)}, not '{text}'")
+    if bool in kinds:
+        values = {True: True, "true": True, "1": True, False: False, "false": False, "0": False}
+        if text in values:
+            return values[text]
         raise UsageError(f"{subject} takes true or false, not '{text}'")
     if isinstance(text, bool):
         raise UsageError(f"{subject} needs a value")
@@ -381,4 +421,9 @@ def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:
                 pass
             expected = "a whole number" if kind is int else "a number"
             raise UsageError(f"{subject} takes {expected}, not '{text}'")
+    if kinds.isdisjoint((str, Any)):
+        raise UsageError(
+            f"{subject} is declared as {hint}, which no text can set",
+            remedy="declare it as str, int, float, bool or Literal, and convert it in the pass",
+        )
     return text

@@ -440,8 +440,9 @@ def _add_native_pass(manager: PassManager, step: NativePass, options: Sequence[s
 def _build_unknown_pass_error(name: str, step: NativePass, options: Sequence[str]) -> UsageError:
     if registry.is_pass_name(name):
         anchor = step.name
+        nested = f"a {MODULE} in the module" if anchor == MODULE else anchor
         return UsageError(
-            f"{name} is a pass on {MODULE} and cannot be nested on {anchor}",
+            f"{name} is a pass on {MODULE} and cannot be nested on {nested}",
             remedy=f"write it beside {anchor}(...), not in it",
         )
     known = [*registry.list_pass_names(), *NAMES]

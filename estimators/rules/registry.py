@@ -199,9 +199,14 @@ def load_package_rules() -> PackageRules:
                             f"{value} defines the cost of {name}, which hespas defines"
                         )
                     if name in table:
+                        owner = owners[kind, name]
+                        if owner == value:
+                            raise UsageError(
+                                f"{value} defines the cost of the {kind} {name} twice",
+                                remedy=CORRECTION,
+                            )
                         raise UsageError(
-                            f"{owners[kind, name]} and {value} define "
-                            f"the cost of the {kind} {name}",
+                            f"{owner} and {value} define the cost of the {kind} {name}",
                             remedy="uninstall one of the two packages",
                         )
                     table[name], owners[kind, name] = rule, value

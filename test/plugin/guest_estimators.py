@@ -13,6 +13,7 @@ RESULTS: dict[str, Any] = {
     "negative": Cost("guest-flat", -1, 2, 3, 4.0),
     "text": Cost("guest-flat", "many", 2, 3, 4.0),  # type: ignore[arg-type]
     "nothing": None,
+    "huge": Cost("guest-flat", 1, 2, 3, 10**400),
     "provenance": Cost("guest-flat", 1, 2, 3, 4.0),
 }
 
@@ -52,3 +53,24 @@ class PatientEstimator(FlatEstimator):
     """Give all ops one cost, with a setting that has the name of an option, without measuring."""
 
     name, Config, measures = "guest-patient", PatientConfig, True
+
+
+class PlainConfig:
+    """A class that is no dataclass."""
+
+
+class PlainEstimator(FlatEstimator):
+    """Have a configuration whose settings are not known."""
+
+    name, Config = "guest-plain", PlainConfig  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class UnknownConfig:
+    size: "Size" = setting(1, "a size")  # type: ignore[name-defined]  # noqa: F821, RUF009, UP037
+
+
+class UnknownEstimator(FlatEstimator):
+    """Have a setting of a type that only a type checker knows."""
+
+    name, Config = "guest-unknown", UnknownConfig  # type: ignore[assignment]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from hespas.passes.annotate.refresh_costs import RefreshCostsPass
 from hespas.plugin import HespasError, Pass, PassRun, ir, option, refresh_costs
@@ -183,6 +183,45 @@ class DeriveRefreshPass(RefreshCostsPass):
                 )
             op.operands[0] = square.results[0]
         RefreshCostsPass.apply(self, module, run)
+
+
+@dataclass(frozen=True)
+class OptionsPass(Pass):
+    """Have options of several types, some of which no text can set."""
+
+    name: ClassVar[str] = "guest-options"
+
+    mode: Literal["fast", "slow"] = option("fast", "one of two words")
+    level: Literal[1, 2] = option(1, "one of two numbers")
+    folder: Path = option(Path(), "neither a text nor a number")  # noqa: RUF009
+    sizes: tuple[int, ...] = option((), "a list")
+
+    def __post_init__(self) -> None:
+        if self.level == 2 and self.mode == "fast":
+            raise ValueError("level 2 is for the mode slow")
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        run.note(f"{self.name}: {self}")
+
+
+@dataclass(frozen=True)
+class UnknownTypePass(Pass):
+    """Declare an option of a type that only a type checker knows."""
+
+    name: ClassVar[str] = "guest-unknown-type"
+
+    size: "Size" = option(1, "a size")  # type: ignore[name-defined]  # noqa: F821, RUF009, UP037
+
+
+@dataclass(frozen=True)
+class KeepTextPass(Pass):
+    """Declare what it keeps as a text instead of a set."""
+
+    name: ClassVar[str] = "guest-keep-text"
+    keeps: ClassVar[Any] = "hespas.cost"
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        pass
 
 
 class UndecoratedPass(Pass):

@@ -102,7 +102,7 @@ def test_known_ops_search_no_packages(ops, installed: Installed) -> None:
         (([EXP], [EXP]), "package_0:RULES and package_1:RULES define the cost of the op math.exp"),
         (
             ([KERNEL, KERNEL],),
-            "package_0:RULES and package_0:RULES define the cost of the custom call my_kernel",
+            "package_0:RULES defines the cost of the custom call my_kernel twice",
         ),
         (
             ([CostRule(lambda _: WORK, ops=("stablehlo.add",))],),

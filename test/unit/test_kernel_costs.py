@@ -49,7 +49,20 @@ def test_items_and_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a=1", "=1,2", "a=1,2,3", "a=x,2", "a=-1,2", "a=nan,2", "a=1,1e30", "a=1,2;a=1,2"]
+    "text",
+    [
+        "a=1",
+        "=1,2",
+        "a=1,2,3",
+        "a=x,2",
+        "a=-1,2",
+        "a=nan,2",
+        "a=1,1e30",
+        "a=1,2;a=1,2",
+        "a=1:2,b=3:4",
+        "a=1,2,b=3,4",
+        "a=1e9:2e9, b=3:4",
+    ],
 )
 def test_wrong_items(text: str) -> None:
     with pytest.raises(UsageError, match=r"is not NAME=FLOPS:BYTES|'a' has two costs"):

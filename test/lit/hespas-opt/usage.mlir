@@ -4,6 +4,7 @@
 // RUN: not hespas-opt %s --split-liner 2>&1 | filecheck %s --check-prefix=PASS
 // RUN: not hespas-opt %s --canonicalise 2>&1 | filecheck %s --check-prefix=NATIVE
 // RUN: not hespas-opt %s -p "builtin.module(func.func(roofline-annotate))" 2>&1 | filecheck %s --check-prefix=NESTED
+// RUN: not hespas-opt %s -p "builtin.module(cse,builtin.module(roofline-annotate))" 2>&1 | filecheck %s --check-prefix=IN-ITSELF
 // RUN: not hespas-opt %s -p "builtin.module(chlo-legalize-to-stablehlo)" 2>&1 | filecheck %s --check-prefix=EXPLICIT
 // RUN: hespas-opt %s -p "builtin.module(func.func(chlo-legalize-to-stablehlo,cse),split-linear)" | filecheck %s --check-prefix=MODULE
 // RUN: hespas-opt %s "-psplit-linear,cse" | filecheck %s --check-prefix=MODULE
@@ -13,7 +14,7 @@
 // RUN: not hespas-opt %s --inline=default-pipeline=cse,csee 2>&1 | filecheck %s --check-prefix=INNER
 // RUN: not hespas-opt %s "--inline=max-iterations=2 default-pipeline={canonicalize{topdown=0}}" 2>&1 | filecheck %s --check-prefix=INNER-OPTION
 // RUN: not hespas-opt %s --inline=default-pipeline=split-linear 2>&1 | filecheck %s --check-prefix=INNER-PASS
-// RUN: not hespas-opt %s -p "inline{default-pipeline=stablehlo-legalize-to-hlo}" 2>&1 | filecheck %s --check-prefix=INNER-MODULE
+// RUN: not hespas-opt %s -p "inline{default-pipeline=stablehlo-legalize-to-hlo}" 2>&1 | filecheck %s --check-prefix=TWICE
 // RUN: hespas-opt %s "--inline=default-pipeline=canonicalize{top-down=0},cse max-iterations=2" --split-linear | filecheck %s --check-prefix=MODULE
 // RUN: not hespas-opt %s --stablehlo-compatibility-expander=target=1.x 2>&1 | filecheck %s --check-prefix=VERSION
 // RUN: not hespas-opt %s --run-reproducer 2>&1 | filecheck %s --check-prefix=REPRODUCER
@@ -24,6 +25,7 @@
 // PASS: error: there is no option or pass --split-liner; did you mean 'split-linear'?
 // NATIVE: error: there is no option or pass --canonicalise; did you mean 'canonicalize'?
 // NESTED: error: roofline-annotate is a pass on builtin.module and cannot be nested on func.func; write it beside func.func(...), not in it
+// IN-ITSELF: error: roofline-annotate is a pass on builtin.module and cannot be nested on a builtin.module in the module; write it beside builtin.module(...), not in it
 // EXPLICIT: error: MLIR rejects the pass 'chlo-legalize-to-stablehlo': {{.*}}restricted to 'func.func'
 // MODULE: hespas.split
 // EMPTY: error: --mlir-print-ir-before: 'cse' is not in the pipeline; it has no passes
@@ -32,7 +34,7 @@
 // INNER: error: no pass is named 'csee'; did you mean 'cse'?
 // INNER-OPTION: error: MLIR rejects the pass 'inline{max-iterations=2 default-pipeline={canonicalize{topdown=0}}}': {{.*}}no such option topdown
 // INNER-PASS: error: split-linear is a pass on builtin.module and cannot be nested on inline; write it beside inline(...), not in it
-// INNER-MODULE: error: MLIR rejects the pass 'inline{default-pipeline=stablehlo-legalize-to-hlo}': {{.*}}restricted to 'builtin.module'
+// TWICE: error: MLIR rejects the pass 'inline{default-pipeline=stablehlo-legalize-to-hlo}': {{.*}}restricted to 'builtin.module'
 // VERSION: error: MLIR rejects the pass 'stablehlo-compatibility-expander{target=1.x}': Invalid target version argument '1.x'
 // REPRODUCER: usage.mlir: error: the file is no reproducer; leave out --run-reproducer
 
