@@ -530,6 +530,7 @@ BRANCH_FOUND = "hespas.branch_found"
 WAIT = "hespas.wait"
 RECOMPUTED = "hespas.recomputed"
 RECOMPUTED_KERNEL = "hespas.recomputed_kernel"
+RECOMPUTED_ORIGIN = "hespas.recomputed_origin"
 ON_CHIP_PROGRAM = "hespas.on_chip_program"
 COMMUNICATORS = "hespas.communicators"
 FACTS = "hespas.facts"
@@ -581,6 +582,12 @@ PLAIN: dict[str, PlainAttr] = {
         "a string",
         "digest of the kernel that `hespas.recomputed` beside it is of; beside that of another op "
         "it counts for nothing, and a mark without a digest was stated by somebody",
+    ),
+    RECOMPUTED_ORIGIN: PlainAttr(
+        (),
+        "a string",
+        "digest of the kernel that computed the result first; where it no longer runs, one kernel "
+        "with the mark counts as the first",
     ),
     ON_CHIP_PROGRAM: PlainAttr(
         (MODULE,),

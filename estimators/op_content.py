@@ -23,6 +23,7 @@ from hespas.dialects.attrs import (
     BRANCH,
     RECOMPUTED,
     RECOMPUTED_KERNEL,
+    RECOMPUTED_ORIGIN,
     TRIPS,
     TRIPS_NOTE,
     CompilerEstimateAttr,
@@ -351,7 +352,7 @@ def build_op_key(op: ir.Operation, name: str) -> object:
 def _counts_for_key(attributes: ir.OpAttributeMap, name: str) -> bool:
     """Return whether ops that differ in an attribute of hespas are not equal."""
     if name != Cost.NAME:
-        return name in COST_INPUTS or name in (RECOMPUTED, RECOMPUTED_KERNEL)
+        return name in COST_INPUTS or name in (RECOMPUTED, RECOMPUTED_KERNEL, RECOMPUTED_ORIGIN)
     cost = attributes[name]
     return not isinstance(cost, ir.DictAttr) or "digest" not in cost
 

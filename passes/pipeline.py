@@ -522,8 +522,8 @@ def add_passes(
         UsageError: An unknown pass, or wrong options.
     """
     run = run or PassRun()
-    for step in parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline:
-        register_passes()
+    register_passes()
+    for step in parse_pipeline(pipeline) if isinstance(pipeline, str) else _check_steps(pipeline):
         if isinstance(step, NativePass):
             _add_native_pass(manager, step)
         else:

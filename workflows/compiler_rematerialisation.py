@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
-from hespas.dialects.attrs import RECOMPUTED, RECOMPUTED_KERNEL, Cost
+from hespas.dialects.attrs import RECOMPUTED, RECOMPUTED_KERNEL, RECOMPUTED_ORIGIN, Cost
 from hespas.dialects.mlir import ir
 from hespas.dialects.program_facts import read_program_facts
 from hespas.estimators.op_content import digest_kernel
+from hespas.passes.annotate.cost_walk import is_estimated_whole
 from hespas.passes.base import PassRun
 from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.compile.rematerialisation import MEMORY_LIMIT
@@ -65,6 +67,7 @@ def find_rematerialisation(module: ir.Module, run: PassRun) -> CompilerRemateria
     """Find what XLA computes again in an annotated module; None if XLA has not compiled it.
 
     A mark on an op that is not the kernel that XLA has marked counts for nothing, with a warning.
+    If the kernel that computed a result first is gone, one that computes it again is the first.
     """
     facts = read_program_facts(module)
     if not facts.keys() & {OPTIMISED_FOR, SCHEDULED_BY}:
@@ -72,15 +75,25 @@ def find_rematerialisation(module: ir.Module, run: PassRun) -> CompilerRemateria
     limit = facts.get(MEMORY_LIMIT)
     sums: dict[str, tuple[str, int, float, int]] = {}
     stale: list[str] = []
+    first_runs = _count_first_runs(module)
+    firsts: list[str] = []
+    checked: set[str] = set()  # the names whose first kernel was looked for
     for op, sites in iterate_executed_ops(module):
         if RECOMPUTED not in op.attributes or Cost.NAME not in op.attributes:
             continue
-        digest = op.attributes.get(RECOMPUTED_KERNEL)
-        if digest is not None and ir.StringAttr(digest).value != digest_kernel(op):
+        digest = _read_text(op, RECOMPUTED_KERNEL)
+        if digest and digest != digest_kernel(op):
             stale.append(format_op_place(op, run.input_name))
             continue
         cost, runs = Cost.from_dictionary_attr(op.attributes[Cost.NAME]), sites.total()
-        name = ir.StringAttr(op.attributes[RECOMPUTED]).value
+        name, origin = _read_text(op, RECOMPUTED), _read_text(op, RECOMPUTED_ORIGIN)
+        if origin and first_runs is not None and name not in checked:
+            checked.add(name)
+            missing = max(0, runs - first_runs[origin])
+            first_runs[origin] -= runs - missing
+            runs -= missing
+            if missing:
+                firsts.append(format_op_place(op, run.input_name))
         framework_op, count, time_ns, flops = sums.get(
             name, (find_framework_name(op.location), 0, 0.0, 0)
         )
@@ -91,6 +104,12 @@ def find_rematerialisation(module: ir.Module, run: PassRun) -> CompilerRemateria
             f"{format_some_places(stale)} changed after XLA compiled the program, and do not count "
             "as computed again"
         )
+    if firsts:
+        run.warn(
+            f"{format_some_places(firsts)} compute what no other kernel has computed before, since "
+            "the first ones changed after XLA compiled the program, and do not count as computed "
+            "again"
+        )
     kernels = [
         RecomputedKernel(name, framework_op, count, time_ns * 1e-9, flops)
         for name, (framework_op, count, time_ns, flops) in sums.items()
@@ -100,3 +119,24 @@ def find_rematerialisation(module: ir.Module, run: PassRun) -> CompilerRemateria
         limit if isinstance(limit, int) else None,
         tuple(sorted(kernels, key=lambda kernel: -kernel.time_s)),
     )
+
+
+def _count_first_runs(module: ir.Module) -> Counter[str] | None:
+    """Count the runs of kernels that may be the first of a recomputed one, by their digests.
+
+    Equal kernels are one op on the IR, so that ops cannot be counted instead. Returns None if the
+    kernels are not known, because something was estimated as a whole.
+    """
+    ops = [*iterate_executed_ops(module)]
+    if any(is_estimated_whole(op) for op, _ in ops):
+        return None
+    names = {op.name for op, _ in ops if RECOMPUTED_ORIGIN in op.attributes}
+    runs: Counter[str] = Counter()
+    for op, sites in ops:
+        if op.name in names and RECOMPUTED not in op.attributes:
+            runs[digest_kernel(op)] += sites.total()
+    return runs
+
+
+def _read_text(op: ir.Operation, name: str) -> str:
+    return ir.StringAttr(op.attributes[name]).value if name in op.attributes else ""

@@ -11,12 +11,18 @@ from __future__ import annotations
 
 import re
 
-from hespas.dialects.attrs import RECOMPUTED, RECOMPUTED_KERNEL
-from hespas.dialects.mlir import ir, read_frontend_items, write_frontend_items
+from hespas.dialects.attrs import RECOMPUTED, RECOMPUTED_KERNEL, RECOMPUTED_ORIGIN
+from hespas.dialects.mlir import (
+    decode_string_attr,
+    ir,
+    read_frontend_items,
+    write_frontend_items,
+)
 from hespas.estimators.op_content import digest_kernel
-from hespas.passes.compile.hlo_program import HloProgram, write_frontend_value
+from hespas.passes.compile.hlo_program import HloInstruction, HloProgram, write_frontend_value
 
 CARRIER = "hespas_recomputed"
+FIRST_CARRIER = "hespas_computed_first"  # on the first instruction and on its clones: its name
 MEMORY_LIMIT = "compile_memory_limit_bytes"  # the fact of the memory that XLA schedules for
 _SUFFIX = re.compile(r"\.remat\d*(_(un)?compressed)?(\.\d+)*$")
 # What takes no time: XLA clones views of a value with the value.
@@ -30,13 +36,18 @@ def mark_recomputed_instructions(program: HloProgram) -> bool:
         names = [one.name for one in computation.instructions]
         if not any(".remat" in name for name in names):
             continue
-        seen: set[str] = set()
+        firsts: dict[str, HloInstruction] = {}
+        cloned: dict[str, HloInstruction] = {}
         for one in computation.instructions:
             origin = find_origin(one.name)
-            if origin in seen and one.opcode not in _FREE:
+            first = firsts.setdefault(origin, one)
+            if first is not one and one.opcode not in _FREE:
                 write_frontend_value(one, CARRIER, origin)
-                found = True
-            seen.add(origin)
+                write_frontend_value(one, FIRST_CARRIER, first.name)
+                cloned[first.name] = first
+        for name, first in cloned.items():
+            write_frontend_value(first, FIRST_CARRIER, name)
+        found = found or bool(cloned)
     return found
 
 
@@ -49,13 +60,24 @@ def find_origin(name: str) -> str:
 
 def restore_recomputed_marks(module: ir.Module) -> None:
     """Move the marks from frontend attributes to ``hespas.recomputed``, with digests, in place."""
+    clones: list[tuple[ir.Operation, str]] = []
+    digests: dict[str, str] = {}  # of the first instructions, by name
 
     def restore_mark(op: ir.Operation) -> ir.WalkResult:
         items = read_frontend_items(op)
+        if FIRST_CARRIER not in items:
+            return ir.WalkResult.ADVANCE
+        first, digest = decode_string_attr(items.pop(FIRST_CARRIER)), digest_kernel(op)
         if CARRIER in items:
             op.attributes[RECOMPUTED] = items.pop(CARRIER)
-            write_frontend_items(op, items)
-            op.attributes[RECOMPUTED_KERNEL] = ir.StringAttr.get(digest_kernel(op), op.context)
+            op.attributes[RECOMPUTED_KERNEL] = ir.StringAttr.get(digest, op.context)
+            clones.append((op, first))
+        else:
+            digests[first] = digest
+        write_frontend_items(op, items)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(restore_mark)
+    for op, first in clones:
+        if first in digests:
+            op.attributes[RECOMPUTED_ORIGIN] = ir.StringAttr.get(digests[first], op.context)

@@ -99,6 +99,37 @@ def test_a_mark_counts_for_nothing_on_another_kernel():
     assert "stablehlo.cosine" in warning and "do not count as computed again" in warning
 
 
+@pytest.mark.parametrize("split", ["split-linear", "split-individual", "split-individual{merge}"])
+def test_a_kernel_whose_first_run_is_gone_is_the_first(split: str) -> None:
+    """Whoever deletes the first of three equal kernels leaves one that is computed again."""
+    module = import_hlo(hlo_text_to_proto(CLONES), make_context())
+    write_program_facts(module, {OPTIMISED_FOR: "A100_SXM_40GB"})
+    steps = f"{split},roofline-annotate{{node=A100_SXM_40GB}}"
+    passes.run_pipeline(module, steps, PassRun(note=lambda _: None))
+    ops: dict[str, list[ir.Operation]] = {}
+
+    def collect_unmarked(op: ir.Operation) -> ir.WalkResult:
+        if RECOMPUTED not in op.attributes:
+            ops.setdefault(op.name, []).append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect_unmarked)
+    (tanh,) = ops["stablehlo.tanh"]
+    with ir.InsertionPoint(tanh), tanh.location:
+        sine = ir.Operation.create(
+            "stablehlo.sine", results=[tanh.results[0].type], operands=list(tanh.operands)
+        )
+    tanh.results[0].replace_all_uses_with(sine.results[0])
+    tanh.erase()
+    run = PassRun(note=lambda _: None)
+    passes.run_pipeline(module, "refresh-costs", run)
+    found = find_rematerialisation(module, run)
+    assert found is not None
+    assert {one.name: one.count for one in found.kernels} == {"a.1": 1, "b": 1}
+    (warning,) = run.warnings
+    assert "stablehlo.tanh" in warning and "no other kernel has computed before" in warning
+
+
 @pytest.mark.parametrize(
     ("name", "origin"),
     [
@@ -170,6 +201,7 @@ def test_a_run_says_what_xla_computes_again(tmp_path, capsys, monkeypatch):
     assert roomy["rematerialised_s"] == 0 and roomy["rematerialised"] == []
     assert tight["compile_memory_limit_bytes"] == pytest.approx(0.00003 * memory, rel=1e-6)
     assert tight["rematerialised_flops"] == tight["flops"] - roomy["flops"] > 0
+    assert not [text for text in tight["warnings"] if "computed before" in text]
     kernels = tight["rematerialised"]
     assert sum(kernel["time_s"] for kernel in kernels) == pytest.approx(tight["rematerialised_s"])
     assert tight["rematerialised_s"] == pytest.approx(
