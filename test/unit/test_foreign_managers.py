@@ -59,6 +59,11 @@ def test_a_foreign_manager_gives_what_run_pipeline_gives(pipeline, tmp_path, mon
     assert str(ours) == str(theirs)
 
 
+def test_a_list_of_names_is_no_pipeline() -> None:
+    with pytest.raises(TypeError, match=r"a pipeline is a text.* not of str"):
+        add_passes(make_manager(read()), ["split-linear"])  # type: ignore[list-item]
+
+
 def test_artefacts_and_passes_of_others_between(tmp_path: Path) -> None:
     """What a pass between two of ours changes is not taken to be as it was."""
     module = read()
