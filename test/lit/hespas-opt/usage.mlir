@@ -14,7 +14,7 @@
 // RUN: not hespas-opt %s --inline=default-pipeline=cse,csee 2>&1 | filecheck %s --check-prefix=INNER
 // RUN: not hespas-opt %s "--inline=max-iterations=2 default-pipeline={canonicalize{topdown=0}}" 2>&1 | filecheck %s --check-prefix=INNER-OPTION
 // RUN: not hespas-opt %s --inline=default-pipeline=split-linear 2>&1 | filecheck %s --check-prefix=INNER-PASS
-// RUN: not hespas-opt %s -p "inline{default-pipeline=stablehlo-legalize-to-hlo}" 2>&1 | filecheck %s --check-prefix=TWICE
+// RUN: not hespas-opt %s -p "inline{default-pipeline=stablehlo-legalize-to-hlo}" 2>&1 | filecheck %s --check-prefix=INNER-MODULE
 // RUN: hespas-opt %s "--inline=default-pipeline=canonicalize{top-down=0},cse max-iterations=2" --split-linear | filecheck %s --check-prefix=MODULE
 // RUN: not hespas-opt %s --stablehlo-compatibility-expander=target=1.x 2>&1 | filecheck %s --check-prefix=VERSION
 // RUN: not hespas-opt %s --run-reproducer 2>&1 | filecheck %s --check-prefix=REPRODUCER
@@ -34,7 +34,7 @@
 // INNER: error: no pass is named 'csee'; did you mean 'cse'?
 // INNER-OPTION: error: MLIR rejects the pass 'inline{max-iterations=2 default-pipeline={canonicalize{topdown=0}}}': {{.*}}no such option topdown
 // INNER-PASS: error: split-linear is a pass on builtin.module and cannot be nested on inline; write it beside inline(...), not in it
-// TWICE: error: MLIR rejects the pass 'inline{default-pipeline=stablehlo-legalize-to-hlo}': {{.*}}restricted to 'builtin.module'
+// INNER-MODULE: error: MLIR rejects the pass 'inline{default-pipeline=stablehlo-legalize-to-hlo}': {{.*}}restricted to 'builtin.module'
 // VERSION: error: MLIR rejects the pass 'stablehlo-compatibility-expander{target=1.x}': Invalid target version argument '1.x'
 // REPRODUCER: usage.mlir: error: the file is no reproducer; leave out --run-reproducer
 
