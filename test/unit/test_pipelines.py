@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -52,7 +53,7 @@ from hespas.workflows.pipelines.stage_estimates import (
     list_task_kinds,
 )
 from hespas.workflows.pipelines.stage_workloads import divide_layers, plan_stage_workloads
-from hespas.workflows.planning.pipeline_layouts import ScheduleBounds, StageProgramBound
+from hespas.workflows.planning.pipeline_layouts import PipelineBounds, StageProgramBound
 from hespas.workflows.studies.study_definition import StudyWorkload
 
 SIZES = [(1, 1), (1, 4), (2, 2), (2, 8), (4, 4), (4, 8), (4, 12), (8, 16)]  # ranks, microbatches
@@ -275,9 +276,10 @@ def test_no_bound_of_a_schedule_is_above_its_simulation(tmp_path_factory, schedu
     ]
     network = make_network(tmp_path_factory.mktemp("system"), schedule.ranks * devices)
     estimate = estimate_step(schedule, stages, network)
-    bound = ScheduleBounds(AnalyticalNetwork.from_system(network.system)).bound_schedule(
-        schedule, bounds
-    )
+    idle = AnalyticalNetwork.from_system(network.system)
+    bound = PipelineBounds(
+        mock.Mock(), network.system.device_count, idle.compute_transfer_ns
+    ).bound_schedule(schedule, bounds)
     assert bound.step_time_s <= estimate["step_time_s"] + 1e-9
     assert bound.compute_s <= estimate["compute_s"] + 1e-9
     assert bound.resident_bytes <= estimate["peak_bytes"]

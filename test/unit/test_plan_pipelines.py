@@ -163,7 +163,7 @@ def test_no_bound_of_a_stage_is_above_its_estimate(
         mock.Mock(), ComputeBounds(configs.load_node("H100_80GB"), True),
         CommBounds(system, SimulationOptions()), print,
     )  # fmt: skip
-    pipelines = PipelineBounds(layouts, mock.Mock())
+    pipelines = PipelineBounds(layouts, system.device_count, mock.Mock())
     bound = pipelines.bound_program(ops, LayoutCandidate(mesh, {"part": part}))
     assert 0 < bound.compute_s <= 1e-9 * estimate.compute_ns
     assert bound.time_s <= 1e-9 * simulated.step_time_ns

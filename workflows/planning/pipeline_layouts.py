@@ -9,7 +9,7 @@ the same others, so that no bound is above the estimate.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hespas.chakra.trace_steps import ProgramTrace
@@ -38,7 +38,6 @@ from hespas.workflows.pipelines.stage_estimates import (
 )
 from hespas.workflows.pipelines.stage_workloads import (
     RECIPE,
-    StageWorkloads,
     place_on_rank,
     plan_stage_workloads,
 )
@@ -187,18 +186,6 @@ def _place_model(candidate: LayoutCandidate, mesh: Mapping[str, int]) -> StudyWo
     return place_on_rank(StudyWorkload(RECIPE, options, mesh, {}))
 
 
-def plan_layout_stages(
-    candidate: LayoutCandidate, schedule: PipelineSchedule
-) -> list[StageWorkloads]:
-    """Plan the programs of a layout, over all axes of its mesh.
-
-    Raises:
-        HespasError: The layers cannot fill the stages.
-    """
-    mesh = {axis: size for axis, size in candidate.mesh.items() if axis != PIPELINE}
-    return plan_stage_workloads(_place_model(candidate, mesh), schedule)
-
-
 def build_layout_schedule(candidate: LayoutCandidate) -> PipelineSchedule:
     """Build the schedule of a layout; raises UsageError if it cannot run."""
     options = candidate.options
@@ -261,11 +248,22 @@ def bound_layouts(
         single, bounds.bound_candidates([candidates[i] for i in single]), strict=True
     )
     if staged and system is not None:
-        network = IdleMessages(system, bounds.comm.options)
-        pipelines = PipelineBounds(bounds, ScheduleBounds(network))
+        time_message_ns = _find_message_times(system, bounds.comm.options)
+        pipelines = PipelineBounds(bounds, system.device_count, time_message_ns)
         answers = pipelines.bound_pipelines([candidates[i] for i in staged])
         step_bounds |= zip(staged, answers, strict=True)
     return [step_bounds[i] for i in range(len(candidates))]
+
+
+def _find_message_times(
+    system: SystemSpec, options: SimulationOptions
+) -> Callable[[int, int, int], int]:
+    """Return what times messages on a network without other traffic, by its network model."""
+    if options.find_network_model(system) == ASTRA:
+        return AnalyticalNetwork.from_system(system).compute_transfer_ns
+    from hespas.simulators.embedded.flows.flow_engine import FlowNetwork
+
+    return FlowNetwork.from_system(system, options).compute_transfer_ns
 
 
 @dataclass(frozen=True)
@@ -289,98 +287,55 @@ class StageProgramBound:
         return self.compute_s + self.comm_s
 
 
-@dataclass(frozen=True)
-class StagedLayout:
-    """A layout with its schedule, and the programs of each stage."""
-
-    candidate: LayoutCandidate
-    schedule: PipelineSchedule
-    stages: Sequence[Mapping[StagePart, LayoutCandidate]]
-
-
-@dataclass
-class ScheduleBounds:
-    """Computes bounds of schedules whose programs have bounds.
-
-    Attributes:
-        network: The network of all devices.
-    """
-
-    network: IdleMessages
-    _messages_s: dict[tuple[int, int, int, int], float] = field(default_factory=dict)
-
-    def bound_schedule(
-        self,
-        schedule: PipelineSchedule,
-        stages: Sequence[Mapping[StagePart, StageProgramBound]],
-    ) -> StepBound:
-        """Bound a step. Its time without compute is the bubble with collectives and messages."""
-        step_s = self._bound_step_s(schedule, stages, self.network.device_count // schedule.ranks)
-        compute_s = max(_sum_compute_s(schedule, stages, rank) for rank in range(schedule.ranks))
-        return StepBound(compute_s, step_s - compute_s, _bound_memory(schedule, stages))
-
-    def _bound_step_s(
-        self,
-        schedule: PipelineSchedule,
-        stages: Sequence[Mapping[StagePart, StageProgramBound]],
-        devices: int,
-    ) -> float:
-        """Bound the end of the rank that ends last: its tasks, then its optimisers."""
-
-        def find_delay(source: StageTask, target: StageTask) -> float:
-            size = stages[source.stage][source.kind].result_bytes[0]
-            ends = schedule.find_rank(source.stage), schedule.find_rank(target.stage)
-            return self._time_message_s(size, *ends, devices)
-
-        spans = time_schedule(schedule, lambda t: stages[t.stage][t.kind].time_s, find_delay)
-        ends_s = [0.0] * schedule.ranks
-        for task, (_, end_s) in spans.items():
-            rank = schedule.find_rank(task.stage)
-            ends_s[rank] = max(ends_s[rank], end_s)
-        for stage, programs in enumerate(stages):
-            ends_s[schedule.find_rank(stage)] += programs[UPDATE].time_s
-        return max(ends_s)
-
-    def _time_message_s(self, size: int, source: int, target: int, devices: int) -> float:
-        """Time the fastest of the messages between the devices of two ranks."""
-        key = (size, source, target, devices)
-        if key not in self._messages_s:
-            times_ns = (
-                self.network.compute_transfer_ns(source * devices + i, target * devices + i, size)
-                for i in range(devices)
-            )
-            self._messages_s[key] = 1e-9 * min(times_ns)
-        return self._messages_s[key]
-
-
 @dataclass
 class PipelineBounds:
-    """Computes bounds of layouts.
+    """Computes bounds of layouts, and of schedules whose programs have bounds.
 
     Attributes:
         bounds: Derives and bounds the sketches of programs.
-        schedules: Bounds the schedules.
+        device_count: The devices of all ranks.
+        time_message_ns: Times a message on an idle network, by its source, its target and its
+            bytes.
     """
 
     bounds: LayoutBounds
-    schedules: ScheduleBounds
+    device_count: int
+    time_message_ns: Callable[[int, int, int], int]
+    _messages_s: dict[tuple[int, int, int, int], float] = field(default_factory=dict)
 
     def bound_pipelines(self, candidates: Sequence[LayoutCandidate]) -> list[StepBound | None]:
-        """Bound the step of each layout; None if a sketch of its stages does not follow."""
-        layouts = [_plan_staged_layout(candidate) for candidate in candidates]
+        """Bound the step of each layout.
+
+        A bound is None if a sketch of the stages does not follow, or if the layers cannot fill
+        them, which the estimate of the layout reports.
+        """
+        layouts = [_plan_sketches(candidate) for candidate in candidates]
         programs = {
             _make_program_key(program): program
-            for layout in layouts
-            if layout is not None
-            for stage in layout.stages
+            for _, stages in layouts
+            for stage in stages
             for program in stage.values()
         }
-        bounds = _select_stage_recipe(self.bounds).derive_sketches([*programs.values()])
+        recipe = replace(self.bounds, programs=self.bounds.programs.select_recipe(RECIPE))
+        sketches = recipe.derive_sketches([*programs.values()])
         known = {
-            key: None if ops is None else self.bound_program(ops, program)
-            for (key, program), ops in zip(programs.items(), bounds, strict=True)
+            key: self.bound_program(ops, program)
+            for (key, program), ops in zip(programs.items(), sketches, strict=True)
+            if ops is not None
         }
-        return [None if layout is None else self._bound_layout(layout, known) for layout in layouts]
+        bounds: list[StepBound | None] = []
+        for schedule, stages in layouts:
+            keys: list[dict[StagePart, _ProgramKey]] = [
+                {part: _make_program_key(one) for part, one in stage.items()} for stage in stages
+            ]
+            if not keys or any(key not in known for stage in keys for key in stage.values()):
+                bounds.append(None)
+                continue
+            bounded: list[dict[StagePart, StageProgramBound]] = [
+                {part: known[key] for part, key in stage.items()} for stage in keys
+            ]
+            bounds.append(self.bound_schedule(schedule, bounded))
+        return bounds
 
     def bound_program(self, ops: list[SketchOp], program: LayoutCandidate) -> StageProgramBound:
         """Bound a program of a stage by its sketch.
@@ -400,39 +355,62 @@ class PipelineBounds:
             tuple(sizes[sketch.RESULT]),
         )
 
-    def _bound_layout(
-        self, layout: StagedLayout, known: Mapping[_ProgramKey, StageProgramBound | None]
-    ) -> StepBound | None:
-        stages: list[dict[StagePart, StageProgramBound]] = []
-        for programs in layout.stages:
-            parts: dict[StagePart, StageProgramBound] = {}
-            for part, program in programs.items():
-                bound = known[_make_program_key(program)]
-                if bound is None:
-                    return None
-                parts[part] = bound
-            stages.append(parts)
-        return self.schedules.bound_schedule(layout.schedule, stages)
+    def bound_schedule(
+        self,
+        schedule: PipelineSchedule,
+        stages: Sequence[Mapping[StagePart, StageProgramBound]],
+    ) -> StepBound:
+        """Bound a step. Its time without compute is the bubble with collectives and messages."""
+        step_s = self._bound_step_s(schedule, stages)
+        compute_s = max(_sum_compute_s(schedule, stages, rank) for rank in range(schedule.ranks))
+        return StepBound(compute_s, step_s - compute_s, _bound_memory(schedule, stages))
+
+    def _bound_step_s(
+        self,
+        schedule: PipelineSchedule,
+        stages: Sequence[Mapping[StagePart, StageProgramBound]],
+    ) -> float:
+        """Bound the end of the rank that ends last: its tasks, then its optimisers."""
+
+        def find_delay(source: StageTask, target: StageTask) -> float:
+            size = stages[source.stage][source.kind].result_bytes[0]
+            ranks = schedule.find_rank(source.stage), schedule.find_rank(target.stage)
+            devices = self.device_count // schedule.ranks
+            return self._time_message_s(size, ranks[0] * devices, ranks[1] * devices, devices)
+
+        spans = time_schedule(schedule, lambda t: stages[t.stage][t.kind].time_s, find_delay)
+        ends_s = [0.0] * schedule.ranks
+        for task, (_, end_s) in spans.items():
+            rank = schedule.find_rank(task.stage)
+            ends_s[rank] = max(ends_s[rank], end_s)
+        for stage, programs in enumerate(stages):
+            ends_s[schedule.find_rank(stage)] += programs[UPDATE].time_s
+        return max(ends_s)
+
+    def _time_message_s(self, size: int, source: int, target: int, devices: int) -> float:
+        """Time the fastest of the messages between the devices of two ranks, by their first."""
+        # Ranks of few devices may begin where ranks of many do, so that their number is in the key.
+        key = (size, source, target, devices)
+        if key not in self._messages_s:
+            times_ns = (self.time_message_ns(source + i, target + i, size) for i in range(devices))
+            self._messages_s[key] = 1e-9 * min(times_ns)
+        return self._messages_s[key]
 
 
-def _select_stage_recipe(bounds: LayoutBounds) -> LayoutBounds:
-    """Return the same bounds for the recipe of stages."""
-    programs = bounds.programs.select_recipe(RECIPE)
-    return LayoutBounds(programs, bounds.compute, bounds.comm, bounds.note)
-
-
-def _plan_staged_layout(candidate: LayoutCandidate) -> StagedLayout | None:
-    """Plan the programs of the stages of a layout; None if its layers cannot fill them."""
+def _plan_sketches(
+    candidate: LayoutCandidate,
+) -> tuple[PipelineSchedule, list[dict[StagePart, LayoutCandidate]]]:
+    """Plan the programs of the stages of a layout; none if its layers cannot fill them."""
     schedule = build_layout_schedule(candidate)
+    mesh = {axis: size for axis, size in candidate.mesh.items() if axis != PIPELINE}
     try:
-        workloads = plan_layout_stages(candidate, schedule)
+        workloads = plan_stage_workloads(_place_model(candidate, mesh), schedule)
     except HespasError:
-        return None  # the reason is that of its estimate
-    stages: list[dict[StagePart, LayoutCandidate]] = [
+        return schedule, []
+    return schedule, [
         {part: _make_sketch_candidate(part, one) for part, one in stage.items()}
         for stage in workloads
     ]
-    return StagedLayout(candidate, schedule, stages)
 
 
 def _make_sketch_candidate(part: StagePart, workload: StudyWorkload) -> LayoutCandidate:
@@ -483,17 +461,3 @@ def _make_smallest_program(part: StagePart, bound: StageProgramBound) -> StagePr
         new_results=frozenset(range(kept_count)),
         peak_bytes=0,
     )
-
-
-class IdleMessages:
-    """Times messages on a network without other traffic, by its network model."""
-
-    def __init__(self, system: SystemSpec, options: SimulationOptions) -> None:
-        self.device_count = system.device_count
-        if options.find_network_model(system) == ASTRA:
-            self.compute_transfer_ns = AnalyticalNetwork.from_system(system).compute_transfer_ns
-        else:
-            from hespas.simulators.embedded.flows.flow_engine import FlowNetwork
-
-            network = FlowNetwork.from_system(system, options)
-            self.compute_transfer_ns = network.compute_transfer_ns
