@@ -234,13 +234,10 @@ def simulate(
     overrides = {name: value for name, value in named.items() if value is not None}
     options = convert_by_dimension(options)
     overrides |= {name: options.pop(name) for name in list(options) if name in names}
-    settings, notes = network_settings.resolve_network_settings(traces, overrides, prefix)
-    for text in notes:
-        note(text)
-    choice = settings.build_simulator_choice()
-    network = network_settings.load_resolved_system(settings, traces if system is None else None)
+    network = network_settings.resolve_network(traces, overrides, prefix, note)
+    choice = network.choice
     return simulation_report.simulate_traces(
-        simulation_report.load_trace_inputs(os.fspath(traces), network, prefix, groups_file),
+        simulation_report.load_trace_inputs(os.fspath(traces), network.system, prefix, groups_file),
         replace(choice, options=replace(choice.options, **options), timeout_s=timeout_s),
         timeline=timeline,
         note=note,

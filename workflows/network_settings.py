@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -113,16 +113,18 @@ MODEL_OPTIONS = tuple(
 """The settings of the network model: those that are options of the simulation, by their names."""
 
 
-def read_recorded_settings(traces: str | os.PathLike[str]) -> NetworkSettings | None:
-    """Read the settings of the run that wrote a folder of traces; None for other traces.
+def read_recorded_network(traces: str | os.PathLike[str]) -> SimulatedNetwork | None:
+    """Read the network of the run that wrote a folder of traces; None if it had none.
 
     Raises:
-        HespasError: The run.json of the folder is damaged, or names a program to execute.
+        HespasError: The run.json of the folder is damaged, or names a program to execute, or the
+            system is not where the run used it.
     """
-    settings = _read_recorded_object(traces, None)
-    if settings is None:
+    recorded = _read_recorded_object(traces, None)
+    if recorded is None:
         return None
-    return _replace_recorded_program(settings, None, os.path.join(traces, FIGURES))
+    settings = _replace_recorded_program(recorded, None, os.path.join(traces, FIGURES))
+    return None if settings.system is None else _load_network(settings, traces)
 
 
 def _read_recorded_object(
@@ -168,22 +170,23 @@ def _replace_recorded_program(
     return settings.model_copy(update={"astra_sim": used})
 
 
-def resolve_network_settings(
-    traces: str | os.PathLike[str], overrides: Mapping[str, Any], prefix: str | None = None
-) -> tuple[NetworkSettings, list[str]]:
-    """Resolve what traces are simulated with: the settings of their run, if any, and overrides.
+def resolve_network(
+    traces: str | os.PathLike[str],
+    overrides: Mapping[str, Any],
+    prefix: str | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> SimulatedNetwork:
+    """Resolve what traces are simulated on: the network of their run, if any, and overrides.
 
     Args:
         traces: The folder of the traces.
         overrides: Values of settings by name, which replace those of the run.
         prefix: The common prefix of the traces; None if the folder holds only one set.
-
-    Returns:
-        The settings, and notes on where they come from.
+        note: Receives a note on the settings that are those of the run.
 
     Raises:
-        HespasError: The run.json of the folder is damaged or names a program to execute, or an
-            override is wrong.
+        HespasError: The run.json of the folder is damaged or names a program to execute, an
+            override is wrong, or there is no system.
     """
     recorded = _read_recorded_object(traces, prefix)
     if overrides.get("curves") == "none":  # NCCL's model is that of the device of the curves
@@ -192,8 +195,9 @@ def resolve_network_settings(
         overrides = {"network_model": None, **overrides}
     if overrides.get("network_model") == "flows":
         overrides = {"congestion": False, **overrides}
+    own_system = None if "system" in overrides else traces
     if recorded is None:
-        return validate_config(NetworkSettings, dict(overrides), ""), []
+        return _load_network(validate_config(NetworkSettings, dict(overrides), ""), own_system)
     values = {**recorded.model_dump(), **overrides, "astra_sim": recorded.astra_sim}
     source = os.path.join(os.fspath(traces), FIGURES)
     settings = _replace_recorded_program(
@@ -201,13 +205,15 @@ def resolve_network_settings(
     )
     names = set(NetworkSettings.model_fields) - set(overrides) - {"astra_sim"}
     flags = shlex.join(list_flag_words(recorded, names))
-    return settings, [f"note: as in the run, {source}: {flags}"] if flags else []
+    if flags:
+        note(f"note: as in the run, {source}: {flags}")
+    return _load_network(settings, own_system)
 
 
-def load_resolved_system(
-    settings: NetworkSettings, recorded_in: str | os.PathLike[str] | None = None
-) -> SystemSpec:
-    """Load the system of resolved settings.
+def _load_network(
+    settings: NetworkSettings, recorded_in: str | os.PathLike[str] | None
+) -> SimulatedNetwork:
+    """Load the network of resolved settings.
 
     Args:
         settings: The settings.
@@ -218,15 +224,15 @@ def load_resolved_system(
         HespasError: There is no such system, or the run used one outside of its folder, or that
             has been moved.
     """
-    name = settings.system
+    name, choice = settings.system, settings.build_simulator_choice()
     if recorded_in is None or name is None:
-        return settings.load_system()
+        return SimulatedNetwork(settings.load_system(), choice)
     if configs.is_system_path(name):
         where = os.path.join(os.fspath(recorded_in), FIGURES)
         remedy = f"name it with --system {shlex.quote(name)}, or where it is now"
         check_named_path(name, Path(os.path.abspath(name)), recorded_in, where, remedy)
     try:
-        return settings.load_system()
+        return SimulatedNetwork(settings.load_system(), choice)
     except HespasError as error:
         error.remedy = "the run used this system: name where it is now with --system"
         raise

@@ -27,7 +27,7 @@ from hespas.support.folder_manifest import MANIFEST, FolderManifest
 from hespas.tools import hespas as hespas_tool
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.module_output import to_mlir_bytecode
-from hespas.workflows.network_settings import read_recorded_settings
+from hespas.workflows.network_settings import read_recorded_network
 from hespas.workflows.run_results import RunResult
 from hespas.workflows.sweep import sweep_table
 from support import traces
@@ -71,7 +71,7 @@ def test_no_program_of_a_folder_is_executed(downloaded, capsys, monkeypatch) -> 
     error = capsys.readouterr().err
     assert error.startswith("downloaded/run.json: error: the run used the simulator ")
     assert "--astra-sim" in error and "--simulator embedded" in error
-    for analyse in (read_recorded_settings, hespas.simulate):
+    for analyse in (read_recorded_network, hespas.simulate):
         with pytest.raises(HespasError, match="executes no program that a file"):
             analyse("downloaded")
     assert simulate("downloaded", "--simulator", "embedded") == 0

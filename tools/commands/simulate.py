@@ -106,14 +106,11 @@ def main(argv: Sequence[str]) -> int:
         for name in network_settings.NetworkSettings.model_fields
         if (value := getattr(command_line, name)) is not None
     }
-    settings, notes = network_settings.resolve_network_settings(
-        command_line.traces, overrides, command_line.prefix
+    network = network_settings.resolve_network(
+        command_line.traces, overrides, command_line.prefix, print_to_stderr
     )
-    for text in notes:
-        print_to_stderr(text)
-    recorded_in = command_line.traces if "system" not in overrides else None
-    system = network_settings.load_resolved_system(settings, recorded_in)
-    choice = _complete_choice(settings.build_simulator_choice(), command_line)
+    system = network.system
+    choice = _complete_choice(network.choice, command_line)
     report = simulation_report.simulate_traces(
         simulation_report.load_trace_inputs(
             command_line.traces, system, command_line.prefix, command_line.comm_groups

@@ -28,11 +28,7 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.workflows.network_settings import (
-    SimulatedNetwork,
-    load_resolved_system,
-    read_recorded_settings,
-)
+from hespas.workflows.network_settings import SimulatedNetwork, read_recorded_network
 from hespas.workflows.plot_files import COLOURS, check_plot_file, save_figure
 from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.run_flow import find_memory_plan
@@ -334,12 +330,8 @@ def write_tornado_plot(
 
 def analyse_run_folder(folder: str) -> StepSensitivity:
     """Evaluate the step of a run at other rates; raises HespasError."""
-    module, settings = read_annotated_module(folder), read_recorded_settings(folder)
-    network = None
-    if settings is not None and settings.system is not None:
-        system = load_resolved_system(settings, folder)
-        network = SimulatedNetwork(system, settings.build_simulator_choice())
-    return analyse_step(module, network, is_current=True)
+    module = read_annotated_module(folder)
+    return analyse_step(module, read_recorded_network(folder), is_current=True)
 
 
 @dataclass(frozen=True)

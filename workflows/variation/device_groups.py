@@ -18,10 +18,7 @@ from hespas.support.errors import UsageError
 from hespas.support.html_tables import PrintedTables
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import TextTable, format_seconds
-from hespas.workflows.network_settings import (
-    load_resolved_system,
-    resolve_network_settings,
-)
+from hespas.workflows.network_settings import resolve_network
 from hespas.workflows.plot_files import COLOURS
 from hespas.workflows.studies.study_output import StudyOutput
 
@@ -215,9 +212,8 @@ def simulate_group_folders(
         raise UsageError("there are no groups of devices")
     first = groups[0].folder
     overrides = {"simulator": "embedded"} | ({"system": system_name} if system_name else {})
-    settings, _ = resolve_network_settings(first, overrides)
-    system = load_resolved_system(settings, None if system_name else first)
-    return simulate_groups(groups, system, settings.build_simulator_choice())
+    network = resolve_network(first, overrides)
+    return simulate_groups(groups, network.system, network.choice)
 
 
 def groups(

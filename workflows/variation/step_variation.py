@@ -19,10 +19,7 @@ from hespas.simulators.simulation_inputs import load_inputs
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
-from hespas.workflows.network_settings import (
-    load_resolved_system,
-    resolve_network_settings,
-)
+from hespas.workflows.network_settings import resolve_network
 from hespas.workflows.run_results import read_run_figures
 from hespas.workflows.studies.study_output import StudyOutput
 from hespas.workflows.variation.trace_replay import DrawArray, TraceReplay
@@ -244,9 +241,9 @@ def variation(
     folder = os.fspath(folder)
     spread = _read_band_spread(folder) if isinstance(device_spread, str) else device_spread
     options = VariationOptions(spread, jitter, draws, seed)
-    settings, _ = resolve_network_settings(folder, {"system": system} if system else {})
-    inputs = load_inputs(folder, load_resolved_system(settings, None if system else folder))
-    result = simulator_choice.simulate_inputs(inputs, settings.build_simulator_choice())
+    network = resolve_network(folder, {"system": system} if system else {})
+    inputs = load_inputs(folder, network.system)
+    result = simulator_choice.simulate_inputs(inputs, network.choice)
     return vary_step(TraceReplay(inputs, result), options)
 
 
