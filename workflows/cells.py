@@ -139,6 +139,7 @@ class CellPool:
         self.recalled = self.computed = 0
         module = function.partition(":")[0]
         own = (module,) if module.startswith("hespas.") else ()
+        # No retries: ``run_cells`` itself runs the cells of a lost worker again, one by one.
         self._spec = WorkerSpec(
             worker=WORKER, probe=PROBE, turns="own", timed=False, timeout_s=options.timeout_s,
             settings={"versions": bool(options.dask)}, retries=0, preloaded=(*own, *preloaded),

@@ -174,6 +174,7 @@ class ProgramReplay:
 
     def _number_kernel(self, op: ir.Operation) -> int:
         """Return the number of the kernel that an op with a cost runs."""
+        # Kernels without a digest cannot be known to be equal: each gets a key of its own.
         digest = self._read_cost(op.attributes[Cost.NAME]).digest or f"{len(self._numbers)}"
         if digest not in self._numbers:
             self._numbers[digest] = len(self.items)

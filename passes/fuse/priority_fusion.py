@@ -264,6 +264,7 @@ class PriorityFusion:
             return False
         if len(producer.members) + len(consumer.members) > self.limits.ops:
             return False
+        # Only above the limit does it matter how many values both read, which takes time to count.
         buffers = len(producer.reads) + len(consumer.reads) - 1 + len(consumer.outputs)
         if buffers <= self.limits.buffers:
             return True

@@ -52,8 +52,9 @@ def compute_allocated_bytes(
             requests.append((-size, True, birth, occupied_until))
         else:
             requests.append((-size, False, occupied_until + 1, birth - 1))
-    free_intervals = _FreeIntervals(2 * len(requests))
+    free_intervals = _FreeIntervals(2 * len(requests))  # a reservation divides an interval
     changes = [0] * (end + 3)
+    # Of equal sizes, free buffers come before the temporaries that may use them.
     for negative_size, is_temporary, first, last in sorted(requests):
         if not is_temporary:
             free_intervals.add_interval(first, last)

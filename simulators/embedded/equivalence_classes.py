@@ -244,6 +244,8 @@ class _ClassRefiner:
             members = tuple([(class_of[m], slots.get(m, -1)) for m in communicator.members])
             is_symmetric = members.count(members[0]) == len(members)
             symmetric.append(is_symmetric)
+            # Members that are all alike have no order that matters. Of others it does, because
+            # algorithms treat them by their positions.
             key = ((members[0], len(members)) if is_symmetric else members, communicator.links_form)
             communicator_classes.append(known.setdefault(key, len(known)))
         return communicator_classes, symmetric
@@ -258,10 +260,13 @@ class _ClassRefiner:
                 (communicator_classes[at], place if self.by_position or not symmetric[at] else -1)
                 for at, place in device.memberships
             ])  # fmt: skip
+            # A message stands for those of its class by the slot of its target among the peers of
+            # its source, so that devices of one class must have the same slot there.
             sends = tuple([
                 (class_of[peer], route, self._find_reverse_peer(peer, rank))
                 for peer, route in zip(device.peers, device.routes, strict=True)
             ])  # fmt: skip
+            # With the class so far in it, classes only split, so that the refinement ends.
             signatures.append((device.device_class, meets, sends))
         refined = _number_distinct(signatures)
         for device, device_class in zip(self.devices, refined, strict=True):

@@ -125,6 +125,8 @@ class LayoutBounds:
                 try:
                     family = _build_family(plan, sketches)
                 except NoSketchFamily as error:
+                    # Without parallelism over an axis a program may have other ops, so that the
+                    # group may be two families.
                     parts = _split_members(candidates, plan.members, error.size_name)
                     groups += parts
                     if not parts:

@@ -340,6 +340,8 @@ class LayoutSearch:
             if not batch:
                 break
             self.estimate_rows(batch, program_forms.FUSED)
+            # A batch ends with its slowest layout, while other workers are idle: few batches are
+            # faster. The first is small, because its times are the first to prune any layout.
             size *= 2
         limit_s = self._find_limit_s(rows)
         which = "best" if self.options.top == 1 else f"{self.options.top} best"
@@ -397,6 +399,7 @@ class LayoutSearch:
         if count is not None:
             size = min(size, count - compiled_count)
         left.sort(key=_get_known_step_s)
+        # A bound may be far below its estimate, and XLA takes far longer than an estimate.
         if left and left[0].fused is None:
             return [row for row in left if row.fused is None][: FIRST_BATCH * size]
         return [row for row in left if row.fused is not None][:size]

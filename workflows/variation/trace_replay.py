@@ -154,6 +154,8 @@ class TraceReplay:
 
     def _build_order_key(self, interval: NodeInterval, visit: _VisitedNode) -> tuple[int, ...]:
         rest = (interval.finish_ns, visit.device_class, visit.position)
+        # A receive may be posted before its message is sent, so that it is visited at its end, and
+        # before the nodes that start then, which may wait for it.
         if self._classes[visit.device_class].steps[visit.position].kind == "recv":
             return interval.finish_ns, 0, *rest
         return interval.start_ns, 1, *rest

@@ -151,6 +151,7 @@ class SharedLinks:
                 users.setdefault(number, []).append(at)
         while growing:
             rate = min([free[number] / flows[number] for number in flows])
+            # Links with equal shares are saturated together, also if rounding tells them apart.
             limit = rate * (1 + 1e-9)
             saturated = [number for number in flows if free[number] <= limit * flows[number]]
             stopped = {at for number in saturated for at in users[number]} & growing
@@ -216,6 +217,7 @@ class FlowTimes:
         active: list[_ActiveFlow] = []
         for flow in self.active:
             flow.rest_bytes -= elapsed * flow.rate
+            # What takes less than 1e-6 ns more is an error of rounding.
             (ended if flow.rest_bytes <= 1e-6 * flow.rate else active).append(flow)
         self.active = active
         return ended
@@ -224,6 +226,7 @@ class FlowTimes:
         """Set the rates of the active flows; return when the first of them ends, if any."""
         if not self.active:
             return None
+        # In one order, so that equal sets of patterns are found among the rates that are known.
         self.active.sort(key=lambda flow: flow.pattern.number)
         rates = self.links.compute_rates([flow.pattern for flow in self.active])
         first = float("inf")

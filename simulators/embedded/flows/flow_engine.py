@@ -219,6 +219,7 @@ class FlowEngine(SimulationEngine):
             self._has_changed = False
             first = self._flows.share_links()
             if first is not None:
+                # Events are at whole nanoseconds; the tolerance is that of ``FlowTimes.advance``.
                 tick = max(self.queue.now, math.ceil(first - 1e-6))
                 self.queue.schedule_event_at(tick, _wake)
 
