@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.dialects.attrs import Cost
 from hespas.dialects.executions import COLLECTIVE, iterate_op_executions
 from hespas.dialects.mlir import (
     collect_functions,
@@ -167,50 +166,57 @@ def compare_with_regions(
     if not issubclass(cls, MeasuringEstimator):
         raise UsageError(f"{estimator} does not measure", remedy="xla and iree do")
     passes.run_pipeline(module, "prepare", run)
-    local = _build_local_program(module)
+    whole, stand_ins = _build_local_program(module)
     passes.run_pipeline(module, split, run)
     options = MeasureOptions(cache="none", timeout=timeout_s)
-    config = _build_measuring_estimator(estimator, settings).config
+    built = registry.build_estimator(estimator, None, settings)
+    assert isinstance(built, MeasuringEstimator)
+    config = built.config
 
     def measure_round() -> tuple[ComparisonRound, MeasureStatistics, Mapping[str, Any]]:
         measuring = _accept_whole_programs(cls)(config)
-        items = [local.whole, *(item for item, _ in local.stand_ins)]
+        items = [whole, *(item for item, _ in stand_ins)]
         measure_items(measuring, items, options, note=run.note, show_progress=run.progress)
         annotation = annotate_module(module, measuring, run, options=options)
         assert annotation.measured is not None
-        times = _summarise_round(local, measuring, annotation.total)
+        regions = annotation.total
+        times = ComparisonRound(
+            _get_answer(measuring, whole),
+            1e-9 * regions.time_ns,
+            _sum_times(measuring, stand_ins, "median_s"),
+            1e-9 * (regions.low_ns or 0.0) + _sum_times(measuring, stand_ins, "low_s"),
+        )
         return times, annotation.measured, measuring.environment
 
     finished_rounds = [measure_round() for _ in range(rounds)]
     _, measured, environment = finished_rounds[-1]
     return ProgramComparison(
         tuple(times for times, _, _ in finished_rounds), measured.regions, measured.distinct,
-        sum(count for _, count in local.stand_ins), require_target(module).devices,
+        sum(count for _, count in stand_ins), require_target(module).devices,
         str(environment.get("device", "")), dict(environment.get("versions", {})),
     )  # fmt: skip
 
 
-def _build_local_program(module: ir.Module) -> _LocalProgram:
-    """Build what is measured of a prepared program; raises HespasError if it computes nothing."""
+def _build_local_program(
+    module: ir.Module,
+) -> tuple[_ProgramItem, list[tuple[_ProgramItem, int]]]:
+    """Build what is measured of a prepared program on one device, without communication.
+
+    Returns:
+        The whole program; and the local op in place of each distinct collective, with how often it
+        runs.
+
+    Raises:
+        HespasError: The program computes nothing.
+    """
     entry = find_entry_function(module)
     if has_only_free_ops(entry):
         raise HespasError("the program computes nothing", op=entry)
     stand_ins = [
-        (_ProgramItem(each.op, str(build_stand_in_module(each.op))), each.count)
-        for each in count_collectives(entry)
+        (_ProgramItem(op, str(build_stand_in_module(op))), count)
+        for op, count in count_collectives(entry)
     ]
-    return _LocalProgram(_ProgramItem(entry, _format_local_program(entry)), stand_ins)
-
-
-def _summarise_round(
-    local: _LocalProgram, measuring: MeasuringEstimator, regions: Cost
-) -> ComparisonRound:
-    return ComparisonRound(
-        _get_answer(measuring, local.whole),
-        1e-9 * regions.time_ns,
-        _sum_times(measuring, local.stand_ins, "median_s"),
-        1e-9 * (regions.low_ns or 0.0) + _sum_times(measuring, local.stand_ins, "low_s"),
-    )
+    return _ProgramItem(entry, _format_local_program(entry)), stand_ins
 
 
 def _sum_times(
@@ -220,31 +226,12 @@ def _sum_times(
     return sum(count * _get_answer(estimator, item)[key] for item, count in items)
 
 
-def _build_measuring_estimator(name: str, settings: Mapping[str, Any]) -> MeasuringEstimator:
-    estimator_instance = registry.build_estimator(name, None, settings)
-    assert isinstance(estimator_instance, MeasuringEstimator)
-    return estimator_instance
-
-
 class _ProgramItem(CostItem):
     """A program that is compiled as it is, not as a region."""
 
     def __init__(self, op: ir.Operation, program: str) -> None:
         super().__init__(op, program)
         self.program = program
-
-
-@dataclass(frozen=True)
-class _LocalProgram:
-    """A program for one device, without communication.
-
-    Attributes:
-        whole: The whole program.
-        stand_ins: The local op in place of each distinct collective, and how often it runs.
-    """
-
-    whole: _ProgramItem
-    stand_ins: Sequence[tuple[_ProgramItem, int]]
 
 
 def _accept_whole_programs(cls: type[MeasuringEstimator]) -> type[MeasuringEstimator]:
@@ -273,16 +260,12 @@ def _get_answer(estimator: MeasuringEstimator, item: CostItem) -> Answer:
     return answer
 
 
-@dataclass(frozen=True)
-class _EqualCollectives:
-    """Collectives with equal types: the first of them, and the executions of all."""
+def count_collectives(function: ir.Operation) -> list[tuple[ir.Operation, int]]:
+    """Count the executions of collectives in a prepared function by types.
 
-    op: ir.Operation
-    count: int
-
-
-def count_collectives(function: ir.Operation) -> list[_EqualCollectives]:
-    """Count the executions of collectives in a prepared function by signature."""
+    Returns:
+        The first collective of each operand and result types, and the executions of all of them.
+    """
     counts: Counter[str] = Counter()
     first: dict[str, ir.Operation] = {}
     for op, runs, kind, _ in iterate_op_executions(function):
@@ -290,7 +273,7 @@ def count_collectives(function: ir.Operation) -> list[_EqualCollectives]:
             key = str(_get_collective_signature(op))
             first.setdefault(key, op)
             counts[key] += runs
-    return [_EqualCollectives(first[key], count) for key, count in counts.items()]
+    return [(first[key], count) for key, count in counts.items()]
 
 
 def _get_collective_signature(op: ir.Operation) -> Signature:
