@@ -38,48 +38,30 @@ RESOURCE = """\
 PIPELINE = re.compile(rb'mlir_reproducer:\s*\{\s*pipeline:\s*"((?:[^"\\]|\\.)*)"')
 
 
-def render_module(
-    module: ir.Module,
-    *,
-    generic: bool = False,
-    debug_info: bool = False,
-    local_scope: bool = False,
-    names_as_prefix: bool = False,
-    elide_elements_if_larger: int | None = None,
-    elide_resources_if_larger: int | None = None,
-    typed: bool = False,
-) -> bytes:
-    """Return the text of a module with a final line feed; the module need not be valid.
+def render_as_asked(module: ir.Module, options: argparse.Namespace) -> bytes:
+    """Return the text of a module in the form that the flags of ``hespas-opt`` select.
 
-    The options are the flags of MLIR's tools, and ``typed``: whether attributes of hespas are
-    ``#hespas.cost<...>`` instead of dictionaries.
+    They are those of MLIR's tools, and ``--typed-attributes``. The module need not be valid.
     """
     from hespas.dialects import typed_attrs
     from hespas.workflows import module_output
 
     return module_output.to_mlir_text(
-        typed_attrs.copy_with_typed_attributes(module) if typed else module,
-        locations=debug_info,
-        print_generic_op_form=generic,
-        use_local_scope=local_scope,
-        use_name_loc_as_prefix=names_as_prefix,
-        large_elements_limit=elide_elements_if_larger,
-        large_resource_limit=elide_resources_if_larger,
+        typed_attrs.copy_with_typed_attributes(module) if options.typed_attributes else module,
+        locations=options.mlir_print_debuginfo,
+        print_generic_op_form=options.mlir_print_op_generic,
+        use_local_scope=options.mlir_print_local_scope,
+        use_name_loc_as_prefix=options.mlir_use_nameloc_as_prefix,
+        large_elements_limit=options.mlir_elide_elementsattrs_if_larger,
+        large_resource_limit=options.mlir_elide_resource_strings_if_larger,
     )
 
 
-def render_as_asked(module: ir.Module, options: argparse.Namespace) -> bytes:
-    """Return the text of a module in the form that the flags of ``hespas-opt`` select."""
-    return render_module(
-        module,
-        generic=options.mlir_print_op_generic,
-        debug_info=options.mlir_print_debuginfo,
-        local_scope=options.mlir_print_local_scope,
-        names_as_prefix=options.mlir_use_nameloc_as_prefix,
-        elide_elements_if_larger=options.mlir_elide_elementsattrs_if_larger,
-        elide_resources_if_larger=options.mlir_elide_resource_strings_if_larger,
-        typed=options.typed_attributes,
-    )
+def _render_completely(module: ir.Module) -> bytes:
+    """Return the text that has all of a module, in a form that every tool reads."""
+    from hespas.workflows import module_output
+
+    return module_output.to_mlir_text(module, locations=True, print_generic_op_form=True)
 
 
 class IrPrinting(PassInstrumentation):
@@ -154,7 +136,7 @@ def _list_all_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
 
 
 def _digest_module(module: ir.Module) -> bytes:
-    return hashlib.sha256(render_module(module, generic=True, debug_info=True)).digest()
+    return hashlib.sha256(_render_completely(module)).digest()
 
 
 class ReproducerWriting(PassInstrumentation):
@@ -180,7 +162,7 @@ class ReproducerWriting(PassInstrumentation):
         from hespas.passes.pipeline import format_pipeline
 
         pipeline = format_pipeline(self.remaining).replace("\\", "\\\\").replace('"', '\\"')
-        text = render_module(module, generic=True, debug_info=True)
+        text = _render_completely(module)
         self._content = text + RESOURCE.format(pipeline=pipeline).encode()
         target = os.path.realpath(self.path)
         is_plain = os.path.isfile(target) or not os.path.exists(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -95,29 +96,22 @@ def _add_limit_flags(parser: CommandParser) -> None:
         "limits: exit with 1 if a result is worse than the first by more, and say why"
     )
     limits.add_argument(
-        "--fail-above", dest="step", type=_parse_step_limit, metavar="LIMIT",
+        "--fail-above", dest="step", type=functools.partial(_parse_limit, allows_band=True),
+        metavar="LIMIT",
         help="limit of the step: a percentage such as 3%%; 3%%+band: it takes longer by more than "
         "this with a probability of 90 %%, by the band of the difference; band: 0%%+band",
     )  # fmt: skip
     limits.add_argument(
-        "--fail-memory-above", dest="memory", type=_parse_share_limit, metavar="PERCENT",
+        "--fail-memory-above", dest="memory", type=_parse_limit, metavar="PERCENT",
         help="limit of the peak memory of a device",
     )  # fmt: skip
     limits.add_argument(
-        "--fail-exposed-above", dest="exposed", type=_parse_share_limit, metavar="PERCENT",
+        "--fail-exposed-above", dest="exposed", type=_parse_limit, metavar="PERCENT",
         help="limit of the growth of the exposed communication, as a share of the first step",
     )  # fmt: skip
 
 
-def _parse_step_limit(text: str) -> GrowthLimit:
-    return _parse_limit(text, allows_band=True)
-
-
-def _parse_share_limit(text: str) -> GrowthLimit:
-    return _parse_limit(text, allows_band=False)
-
-
-def _parse_limit(text: str, *, allows_band: bool) -> GrowthLimit:
+def _parse_limit(text: str, *, allows_band: bool = False) -> GrowthLimit:
     from hespas.workflows.gate.budget_check import parse_growth_limit
 
     try:
