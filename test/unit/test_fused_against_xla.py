@@ -534,6 +534,15 @@ CASES: dict[str, Case] = {
         lambda logits: (jax.lax.top_k(logits, 40), jax.lax.top_k(logits, 8)),
         ((64, 32000),), F32, 0.01,
     ),
+    "largest and its position": (
+        lambda x: (jnp.argmax(x, -1), x.max(-1)), ((512, 128000),), F32, 0.01,
+    ),
+    "position of the largest and sum": (
+        lambda x: (jnp.argmax(x, -1), x.sum(-1)), ((4096, 8192),), F32, 0.01,
+    ),
+    "greedy choice": (
+        lambda x, w: jnp.argmax((x @ w).astype(F32), -1), ((64, 4096), (4096, 128256)), BF16, 0.01,
+    ),
     "order": (jnp.argsort, ((8192, 64),), F32, 0.02),
     "experts": (experts, ((4096, 1024), (1024, 8), (8, 1024, 4096), (8, 4096, 1024)), BF16, 0.1),
     "unequal padding": (lambda x, k: convolve(x, k, 2, "SAME"), (IMAGE, KERNEL), BF16, 0.1),
@@ -640,7 +649,7 @@ OF_JAXLIB_012 = frozenset(
         "rows of an operand in another order", "choice of experts", "rotated heads",
         "sinks", "latent keys", "rotated heads of one product",
         "rotated heads of one product, gradient", "rotated heads in groups",
-        "grouped queries in f32",
+        "grouped queries in f32", "largest and its position", "position of the largest and sum",
     )
 )  # fmt: skip
 
