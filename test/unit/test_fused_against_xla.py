@@ -540,6 +540,15 @@ CASES: dict[str, Case] = {
     "position of the largest and sum": (
         lambda x: (jnp.argmax(x, -1), x.sum(-1)), ((4096, 8192),), F32, 0.01,
     ),
+    "largest and its position in bf16": (
+        lambda x: (jnp.argmax(x, -1), x.max(-1)), ((512, 128000),), BF16, 0.01,
+    ),
+    "pooled images in bf16": (
+        lambda x: jax.lax.reduce_window(
+            x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"
+        ),
+        ((32, 112, 112, 64),), BF16, 0.01,
+    ),
     "greedy choice": (
         lambda x, w: jnp.argmax((x @ w).astype(F32), -1), ((64, 4096), (4096, 128256)), BF16, 0.01,
     ),
@@ -649,7 +658,8 @@ OF_JAXLIB_012 = frozenset(
         "rows of an operand in another order", "choice of experts", "rotated heads",
         "sinks", "latent keys", "rotated heads of one product",
         "rotated heads of one product, gradient", "rotated heads in groups",
-        "grouped queries in f32", "largest and its position", "position of the largest and sum",
+        "grouped queries in f32", "largest and its position",
+        "largest and its position in bf16", "position of the largest and sum",
     )
 )  # fmt: skip
 
