@@ -26,9 +26,9 @@ FOLDERS = {
     "fuse": (
         "assign-orders", "combine-collectives", "copy-carried-values", "copy-kept-values",
         "expand-ragged-products", "expand-scatters", "expand-selections",
-        "expand-vector-products", "fold-transposes", "form-kernels", "fuse", "fuse-epilogues",
-        "fuse-products", "hoist-transposes", "inline-all-calls", "join-reductions",
-        "merge-products", "narrow-gathers", "order-convolutions", "overlap-collectives",
+        "expand-vector-products", "fold-transposes", "form-kernels", "fuse", "fuse-copies",
+        "fuse-epilogues", "fuse-products", "hoist-transposes", "inline-all-calls",
+        "join-reductions", "merge-products", "narrow-gathers", "order-convolutions", "overlap-collectives",
         "pad-convolutions",
         "remove-empty-values", "scatter-reductions", "simplify", "simplify-conversions",
         "sink-constants", "sink-reductions", "sink-transposes", "split-products",

@@ -549,6 +549,16 @@ CASES: dict[str, Case] = {
         ),
         ((32, 112, 112, 64),), BF16, 0.01,
     ),
+    "value returned three times": (
+        lambda x: (x * 2, x * 2, (x * 2).reshape(-1)), ((4096, 4096),), F32, 0.01,
+    ),
+    "one of two values returned twice": (
+        lambda x, y: (x + y, x + y, (x + y) * 2), ((4096, 4096),) * 2, BF16, 0.01,
+    ),
+    "zeros returned twice": (
+        lambda x: (jnp.zeros_like(x), jnp.zeros_like(x), jnp.ones_like(x)),
+        ((4096, 4096),), F32, 0.01,
+    ),
     "greedy choice": (
         lambda x, w: jnp.argmax((x @ w).astype(F32), -1), ((64, 4096), (4096, 128256)), BF16, 0.01,
     ),
@@ -659,6 +669,7 @@ OF_JAXLIB_012 = frozenset(
         "sinks", "latent keys", "rotated heads of one product",
         "rotated heads of one product, gradient", "rotated heads in groups",
         "grouped queries in f32", "largest and its position",
+        "value returned three times", "one of two values returned twice", "zeros returned twice",
         "largest and its position in bf16", "position of the largest and sum",
     )
 )  # fmt: skip
