@@ -45,9 +45,9 @@ class FuseCopiesPass(BlockPass):
         ops = (each.operation for each in block.operations)
         loops = [op for op in ops if op.name != COPY and op.name not in VIEWS and _is_loop(op)]
         for op in loops:  # Their copies, and the views of these, are erased.
-            if copies := list(_list_copies(op)):
-                free = self.max_buffers - len(op.operands) - len(op.results)
-                _fuse_copies(op, copies[: max(free, 0)])
+            free = max(self.max_buffers - len(op.operands) - len(op.results), 0)
+            if copies := list(_list_copies(op))[:free]:
+                _fuse_copies(op, copies)
         return False
 
 
@@ -104,8 +104,6 @@ def _fuse_copies(
     op: ir.Operation, copies: list[tuple[int, ir.Operation | None, ir.Operation]]
 ) -> None:
     """Let a kernel write the copies too."""
-    if not copies:
-        return
     if op.name != FUSION:
         op = fuse_ops([op], "kLoop", "loop", op)
     kinds = [*op.results.types, *[copy.results[0].type for _, _, copy in copies]]

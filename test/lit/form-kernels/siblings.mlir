@@ -227,3 +227,24 @@ module @many {
     return %s, %r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8 : tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>
   }
 }
+
+// -----
+
+/// A window of several values takes no other result.
+
+// CHECK-LABEL: module @window_pairs
+module @window_pairs {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%x: tensor<1024x512xf32>, %y: tensor<1024x512xf32>) -> (tensor<1024x512xf32>, tensor<1024x512xf32>, tensor<1024x512xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0:2 = "stablehlo.reduce_window"(%x, %y, %zero, %zero) <{window_dimensions = array<i64: 1, 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+      %s = stablehlo.add %a, %c : tensor<f32>
+      %t = stablehlo.maximum %b, %d : tensor<f32>
+      stablehlo.return %s, %t : tensor<f32>, tensor<f32>
+    }) : (tensor<1024x512xf32>, tensor<1024x512xf32>, tensor<f32>, tensor<f32>) -> (tensor<1024x512xf32>, tensor<1024x512xf32>)
+    %1 = stablehlo.tanh %x : tensor<1024x512xf32>
+    return %0#0, %0#1, %1 : tensor<1024x512xf32>, tensor<1024x512xf32>, tensor<1024x512xf32>
+  }
+}
