@@ -19,6 +19,7 @@ from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
 from hespas.passes.fuse.expand_vector_products import ExpandVectorProductsPass
 from hespas.passes.fuse.fold_transposes import FoldTransposesPass
 from hespas.passes.fuse.form_kernels import KERNEL_MODELS, FormKernelsPass
+from hespas.passes.fuse.fuse_copies import FuseCopiesPass
 from hespas.passes.fuse.fuse_epilogues import FuseEpiloguesPass
 from hespas.passes.fuse.fuse_products import FuseProductsPass
 from hespas.passes.fuse.hoist_transposes import HoistTransposesPass
@@ -205,6 +206,11 @@ class FusePass(PassList):
                 self.model != "none",
                 CopyCarriedValuesPass(),
                 "the copies of the pass before are written to buffers of their own",
+            ),
+            (
+                is_xla,
+                FuseCopiesPass(self.max_buffers),
+                "the copies of the passes before are written by the kernels before them",
             ),
             (
                 is_xla and self.overlap == "xla",

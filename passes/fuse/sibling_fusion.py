@@ -44,7 +44,9 @@ class SiblingFusion:
     def __post_init__(self) -> None:
         self.graph, self.limits = self.fused.graph, self.fused.limits
         self.multi_result_ops = {
-            index for index, op in enumerate(self.graph.ops) if len(op.results) > 1
+            index
+            for index, op in enumerate(self.graph.ops)
+            if len(op.results) > 1 and op.kind != "reduce"
         }
         slices = (op for op in self.graph.ops if op.kind == "slice")
         self.sliced = {use.value for op in slices for use in op.uses}

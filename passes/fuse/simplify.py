@@ -13,7 +13,6 @@ first, by their values, and an op of ``NUMBER_REWRITES`` without any is not look
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -542,17 +541,22 @@ def _forward_whole_update(op: ir.Operation) -> ir.Value | None:
 
 def _simplify_compare(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Compute a comparison of two constants whose elements are equal; of a truth value with one."""
-    direction = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", str(op.attributes["comparison_direction"]))
+    direction = _read_direction(op)
     left, right = numbers
-    if direction is None or right is None or right != right:
+    if right is None or right != right:
         return None
     is_truth = get_element_type(op.operands[0]) == get_element_type(op.results[0])
-    if left is None and is_truth and direction[1] == ("EQ" if right else "NE"):
+    if left is None and is_truth and direction == ("EQ" if right else "NE"):
         return op.operands[0]
     if left is None or left != left:
         return None
-    is_true = COMPARE[direction[1]](left, right)
+    is_true = COMPARE[direction](left, right)
     return OpBuilder(op).create_constant(op.results[0].type, is_true)
+
+
+def _read_direction(compare: ir.Operation) -> str:
+    """Read how a comparison compares its operands, such as ``GT``."""
+    return str(compare.attributes["comparison_direction"]).rpartition(" ")[2].rstrip(">")
 
 
 def _simplify_select(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
@@ -581,26 +585,95 @@ def _simplify_subtract(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
 
 
 def _simplify_reduce(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
-    """Simplify a reduction that starts with the neutral element.
+    """Simplify a reduction whose initial value is known.
 
-    One of dimensions of size 1 is a reshape. A sum of negative elements is negated afterwards.
+    If that is the neutral element, one of dimensions of size 1 is a reshape, and a sum of negative
+    elements is negated afterwards.
     """
     if len(numbers) != 2:
         return None
-    shape = to_buffer_size(op.operands[0].type).shape
     neutral = NEUTRAL.get(_find_body_op(op) or "")
     if neutral is None or numbers[1] != neutral:
-        return None
+        return _find_value_at_position(op)
+    shape = to_buffer_size(op.operands[0].type).shape
     negation = _find_operand_source(op, NEGATE)
     if negation is not None and neutral == 0:
         operands, kinds = [negation.operands[0], op.operands[1]], [op.results[0].type]
         reduction = OpBuilder(op).create_op(op.name, operands, kinds, copy_attributes(op), body=op)
         return _create_unary_op(op, NEGATE, reduction.results[0])
     if any(shape[d] != 1 for d in read_integer_list(op, "dimensions", ())):
-        return None
+        return _find_value_at_position(op)
     return _create_unary_op(op, "stablehlo.reshape", op.operands[0])
 
 
+def _find_value_at_position(op: ir.Operation) -> ir.Value | None:
+    """Find the result of a reduction for the position of the largest or smallest element.
+
+    XLA's simplifier takes that element in place of a reduction of its own.
+    """
+    direction = LARGER.get(_find_body_op(op) or "")
+    if direction is None:
+        return None
+    for use in op.operands[0].uses:
+        reader = use.owner.operation
+        if (
+            reader.name == op.name
+            and use.operand_number == 0
+            and len(reader.results) == 2
+            and reader.block == op.block
+            and read_uniform_constant(reader.operands[2]) == read_uniform_constant(op.operands[1])
+            and read_integer_list(reader, "dimensions", ())
+            == read_integer_list(op, "dimensions", ())
+            and _selects_value(reader.regions[0].blocks[0], direction)
+            and _move_before(reader, op)
+        ):
+            return reader.results[0]
+    return None
+
+
+def _selects_value(body: ir.Block, direction: str) -> bool:
+    """Return whether a body selects the larger or smaller of two elements, or that is no number.
+
+    Args:
+        direction: How the first element compares with the second if it is selected.
+    """
+    first, second = body.arguments[0], body.arguments[2]
+    selection = get_defining_op(get_terminator(body).operands[0])
+    if selection is None or selection.name != "stablehlo.select":
+        return False
+    condition = get_defining_op(selection.operands[0])
+    if list(selection.operands)[1:] != [first, second] or condition is None:
+        return False
+    is_either = condition.name == "stablehlo.or"
+    compared = [get_defining_op(v) for v in condition.operands] if is_either else [condition]
+    found = {
+        (_read_direction(each), each.operands[0], each.operands[1])
+        for each in compared
+        if each is not None and each.name == "stablehlo.compare"
+    }
+    if isinstance(first.type.element_type, ir.IntegerType):
+        return found == {(direction, first, second)}
+    return found == {(direction, first, second), ("NE", first, first)}
+
+
+def _move_before(op: ir.Operation, reader: ir.Operation) -> bool:
+    """Move an op and the constants that it reads before another op; False if it reads others."""
+    if op.is_before_in_block(reader):
+        return True
+    makers = {get_defining_op(value) for value in op.operands}
+    later = [
+        maker
+        for maker in makers
+        if maker is not None and maker.block == op.block and not maker.is_before_in_block(reader)
+    ]
+    if any(len(maker.operands) for maker in later):
+        return False
+    for each in (*later, op):
+        each.move_before(reader)
+    return True
+
+
+LARGER = {"maximum": "GT", "minimum": "LT"}  # how the element that is selected compares
 NEUTRAL = {"add": 0, "multiply": 1, "maximum": -math.inf, "minimum": math.inf}
 
 

@@ -4,8 +4,9 @@ No thread block reduces tiles whose dimensions are no neighbours, such as those 
 longest is reduced first, and another kernel reduces the rest (xla/service/gpu/transforms/
 reduction_splitter.cc). The number of elements that a thread block reduces without atomic operations
 is limited. Longer reductions are computed in parts, and a second kernel reduces the parts
-(tree_reduction_rewriter.cc). As in XLA, which repeats the passes until nothing changes
-(gpu_compiler.cc), what is still too long is split again.
+(tree_reduction_rewriter.cc), also those of several values, such as the largest element and its
+position; of these, the splitter leaves the dimensions that are no neighbours. As in XLA, which
+repeats the passes until nothing changes (gpu_compiler.cc), what is still too long is split again.
 """
 
 from __future__ import annotations
@@ -40,52 +41,56 @@ class SplitReductionsPass(BlockPass):
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (REDUCE,)):
-            if len(op.results) == 1:
-                _split_reduction(op)
+            _split_reduction(op)
 
 
 def _split_reduction(op: ir.Operation) -> None:
-    source = op.operands[0]
-    groups = group_reduced_dims(get_static_shape(source), read_integer_list(op, "dimensions", ()))
+    count = len(op.results)
+    sources, initial = list(op.operands)[:count], list(op.operands)[count:]
+    shape = get_static_shape(sources[0])
+    groups = group_reduced_dims(shape, read_integer_list(op, "dimensions", ()))
     reduced_dims = [d for d, (reduced, _) in enumerate(groups) if reduced]
     is_tiled = is_tiled_reduction(groups)
     longest = max(reduced_dims, key=lambda d: groups[d][1], default=-1)
-    if not is_tiled and (len(reduced_dims) < 2 or groups[longest][1] < MIN_APART_ELEMENTS):
+    is_split_apart = count == 1 and len(reduced_dims) > 1
+    if not is_tiled and not (is_split_apart and groups[longest][1] >= MIN_APART_ELEMENTS):
         return
     builder = OpBuilder(op)
     axis = max(reduced_dims)
     size = groups[axis][1]
     rows = axis == len(groups) - 1
+    shape = [extent for _, extent in groups]
     if not is_tiled:
-        reshaped = builder.create_reshape(source, [extent for _, extent in groups])
-        part = _create_reduce(builder, op, reshaped, [longest])
+        part_dims = [longest]
         left = [d - (d > longest) for d in reduced_dims if d != longest]
     elif size <= (MAX_ROW_ELEMENTS if rows else MAX_COLUMN_ELEMENTS):
         if not rows or len(groups) < 3 or groups[0][1] <= MAX_BATCH_ROWS:
             return
-        reshaped = builder.create_reshape(source, [extent for _, extent in groups])
-        part = _create_reduce(builder, op, reshaped, [axis])
+        part_dims = [axis]
         left = [d for d, (reduced, _) in enumerate(groups[:-1]) if reduced]
     else:
+        sources = [builder.create_reshape(source, shape) for source in sources]
         parts = choose_part_count(size)
         each = -(-size // parts)
-        reshaped = builder.create_reshape(source, [extent for _, extent in groups])
         if parts * each > size:
-            # The initial value of the reduction does not change its result.
-            high = [0] * len(groups)
+            # The initial values of the reduction do not change its results.
+            low, high = [0] * len(groups), [0] * len(groups)
             high[axis] = parts * each - size
-            reshaped = builder.create_pad(reshaped, op.operands[1], [0] * len(groups), high)
-        shape = [extent for _, extent in groups]
-        reshaped = builder.create_reshape(
-            reshaped, [*shape[:axis], parts, each, *shape[axis + 1 :]]
-        )
+            sources = [
+                builder.create_pad(source, start, low, high)
+                for source, start in zip(sources, initial, strict=True)
+            ]
+        shape = [*shape[:axis], parts, each, *shape[axis + 1 :]]
         major = [d for d, (reduced, _) in enumerate(groups[:axis]) if reduced]
-        part = _create_reduce(builder, op, reshaped, [*major, axis + 1])
+        part_dims = [*major, axis + 1]
         left = [axis - len(major)]
-    last = _create_reduce(builder, op, part.results[0], left)
-    op.results[0].replace_all_uses_with(
-        builder.create_reshape(last.results[0], get_static_shape(op.results[0]))
-    )
+    reshaped = [builder.create_reshape(source, shape) for source in sources]
+    part = _create_reduce(builder, op, reshaped, part_dims)
+    last = _create_reduce(builder, op, list(part.results), left)
+    for result, reduced_again in zip(op.results, last.results, strict=True):
+        result.replace_all_uses_with(
+            builder.create_reshape(reduced_again, get_static_shape(result))
+        )
     op.erase()
     _split_reduction(part)
     _split_reduction(last)
@@ -106,9 +111,11 @@ def choose_part_count(size: int) -> int:
 
 
 def _create_reduce(
-    builder: OpBuilder, op: ir.Operation, source: ir.Value, dims: Sequence[int]
+    builder: OpBuilder, op: ir.Operation, sources: Sequence[ir.Value], dims: Sequence[int]
 ) -> ir.Operation:
-    shape = [size for d, size in enumerate(get_static_shape(source)) if d not in dims]
-    kind = builder.make_tensor_type(shape, op.results[0])
+    """Create the reduction of an op for other values, with its body and initial values."""
+    shape = [size for d, size in enumerate(get_static_shape(sources[0])) if d not in dims]
+    kinds = [builder.make_tensor_type(shape, result) for result in op.results]
     attributes = {"dimensions": make_i64_array(dims, op.context)}
-    return builder.create_op(REDUCE, [source, op.operands[1]], [kind], attributes, body=op)
+    operands = [*sources, *list(op.operands)[len(sources) :]]
+    return builder.create_op(REDUCE, operands, kinds, attributes, body=op)

@@ -534,6 +534,34 @@ CASES: dict[str, Case] = {
         lambda logits: (jax.lax.top_k(logits, 40), jax.lax.top_k(logits, 8)),
         ((64, 32000),), F32, 0.01,
     ),
+    "largest and its position": (
+        lambda x: (jnp.argmax(x, -1), x.max(-1)), ((512, 128000),), F32, 0.01,
+    ),
+    "position of the largest and sum": (
+        lambda x: (jnp.argmax(x, -1), x.sum(-1)), ((4096, 8192),), F32, 0.01,
+    ),
+    "largest and its position in bf16": (
+        lambda x: (jnp.argmax(x, -1), x.max(-1)), ((512, 128000),), BF16, 0.01,
+    ),
+    "pooled images in bf16": (
+        lambda x: jax.lax.reduce_window(
+            x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"
+        ),
+        ((32, 112, 112, 64),), BF16, 0.01,
+    ),
+    "value returned three times": (
+        lambda x: (x * 2, x * 2, (x * 2).reshape(-1)), ((4096, 4096),), F32, 0.01,
+    ),
+    "one of two values returned twice": (
+        lambda x, y: (x + y, x + y, (x + y) * 2), ((4096, 4096),) * 2, BF16, 0.01,
+    ),
+    "zeros returned twice": (
+        lambda x: (jnp.zeros_like(x), jnp.zeros_like(x), jnp.ones_like(x)),
+        ((4096, 4096),), F32, 0.01,
+    ),
+    "greedy choice": (
+        lambda x, w: jnp.argmax((x @ w).astype(F32), -1), ((64, 4096), (4096, 128256)), BF16, 0.01,
+    ),
     "order": (jnp.argsort, ((8192, 64),), F32, 0.02),
     "experts": (experts, ((4096, 1024), (1024, 8), (8, 1024, 4096), (8, 4096, 1024)), BF16, 0.1),
     "unequal padding": (lambda x, k: convolve(x, k, 2, "SAME"), (IMAGE, KERNEL), BF16, 0.1),
@@ -640,7 +668,9 @@ OF_JAXLIB_012 = frozenset(
         "rows of an operand in another order", "choice of experts", "rotated heads",
         "sinks", "latent keys", "rotated heads of one product",
         "rotated heads of one product, gradient", "rotated heads in groups",
-        "grouped queries in f32",
+        "grouped queries in f32", "largest and its position",
+        "value returned three times", "one of two values returned twice", "zeros returned twice",
+        "largest and its position in bf16", "position of the largest and sum",
     )
 )  # fmt: skip
 

@@ -48,26 +48,6 @@ module @batch {
 
 // -----
 
-/// A reduction of several values stays whole.
-
-// CHECK-LABEL: module @pairs
-module @pairs {
-  // CHECK: stablehlo.reduce
-  // CHECK-NOT: stablehlo.reduce(
-  func.func @main(%x: tensor<65536xf32>, %y: tensor<65536xf32>) -> (tensor<f32>, tensor<f32>) {
-    %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %0:2 = stablehlo.reduce(%x init: %zero), (%y init: %zero) across dimensions = [0] : (tensor<65536xf32>, tensor<65536xf32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
-     reducer(%a: tensor<f32>, %c: tensor<f32>) (%b: tensor<f32>, %d: tensor<f32>) {
-      %1 = stablehlo.add %a, %c : tensor<f32>
-      %2 = stablehlo.add %b, %d : tensor<f32>
-      stablehlo.return %1, %2 : tensor<f32>, tensor<f32>
-    }
-    return %0#0, %0#1 : tensor<f32>, tensor<f32>
-  }
-}
-
-// -----
-
 /// Parts that need no padding are preferred, and among them a power of two.
 
 // CHECK-LABEL: module @power

@@ -119,3 +119,81 @@ module @loop {
     return %0#1 : tensor<8xbf16>
   }
 }
+
+// -----
+
+/// XLA reduces in f32 what contains an op that it cannot compute in bf16: sums before Hopper,
+
+// CHECK-LABEL: module @sums
+module @sums {
+  // HOPPER: stablehlo.reduce({{.*}}) applies stablehlo.add across dimensions = [1] : (tensor<8x64xbf16>
+  // AMPERE: %[[X:.*]] = stablehlo.convert %arg0 : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+  // AMPERE: %[[S:.*]] = stablehlo.reduce(%[[X]] init: %{{.*}}) applies stablehlo.add across dimensions = [1] : (tensor<8x64xf32>
+  // AMPERE: stablehlo.convert %[[S]] : (tensor<8xf32>) -> tensor<8xbf16>
+  // CHECK: applies stablehlo.maximum across dimensions = [1] : (tensor<8x64xbf16>
+  func.func @main(%x: tensor<8x64xbf16>) -> (tensor<8xbf16>, tensor<8xbf16>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<bf16>
+    %low = stablehlo.constant dense<0xFF80> : tensor<bf16>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<8x64xbf16>, tensor<bf16>) -> tensor<8xbf16>
+    %1 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<8x64xbf16>, tensor<bf16>) -> tensor<8xbf16>
+    return %0, %1 : tensor<8xbf16>, tensor<8xbf16>
+  }
+}
+
+// -----
+
+/// the position of the largest element, whose body has logic, and compares in bf16,
+
+// CHECK-LABEL: module @positions
+module @positions {
+  // CHECK: %[[X:.*]] = stablehlo.convert %arg0 : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+  // CHECK: %[[R:.*]]:2 = stablehlo.reduce(%[[X]] init: %{{.*}}), (%arg1 init: %{{.*}}) across dimensions = [1] : (tensor<8x64xf32>, tensor<8x64xi32>, tensor<f32>, tensor<i32>) -> (tensor<8xf32>, tensor<8xi32>)
+  // CHECK-COUNT-2: stablehlo.convert {{.*}} : (tensor<f32>) -> tensor<bf16>
+  // CHECK: stablehlo.compare GT, {{.*}} : (tensor<bf16>, tensor<bf16>)
+  // CHECK: %[[W:.*]] = stablehlo.convert {{.*}} : (tensor<bf16>) -> tensor<f32>
+  // CHECK: stablehlo.return %[[W]],
+  // CHECK: %[[N:.*]] = stablehlo.convert %[[R]]#0 : (tensor<8xf32>) -> tensor<8xbf16>
+  // CHECK: return %[[N]], %[[R]]#1
+  func.func @main(%x: tensor<8x64xbf16>, %i: tensor<8x64xi32>) -> (tensor<8xbf16>, tensor<8xi32>) {
+    %low = stablehlo.constant dense<0xFF80> : tensor<bf16>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:2 = stablehlo.reduce(%x init: %low), (%i init: %zero) across dimensions = [1] : (tensor<8x64xbf16>, tensor<8x64xi32>, tensor<bf16>, tensor<i32>) -> (tensor<8xbf16>, tensor<8xi32>)
+     reducer(%a: tensor<bf16>, %b: tensor<bf16>) (%m: tensor<i32>, %n: tensor<i32>) {
+      %g = stablehlo.compare GT, %a, %b : (tensor<bf16>, tensor<bf16>) -> tensor<i1>
+      %u = stablehlo.compare NE, %a, %a : (tensor<bf16>, tensor<bf16>) -> tensor<i1>
+      %c = stablehlo.or %g, %u : tensor<i1>
+      %s = stablehlo.select %c, %a, %b : tensor<i1>, tensor<bf16>
+      %p = stablehlo.select %c, %m, %n : tensor<i1>, tensor<i32>
+      stablehlo.return %s, %p : tensor<bf16>, tensor<i32>
+    }
+    return %0#0, %0#1 : tensor<8xbf16>, tensor<8xi32>
+  }
+}
+
+// -----
+
+/// and windows, whose largest elements are computed in bf16. Integers stay.
+
+// CHECK-LABEL: module @windows
+module @windows {
+  // CHECK: "stablehlo.reduce_window"(%{{.*}}, %{{.*}})
+  // CHECK: stablehlo.maximum {{.*}} : tensor<bf16>
+  // CHECK: (tensor<8x64xf32>, tensor<f32>) -> tensor<8x32xf32>
+  // CHECK: "stablehlo.reduce_window"(%arg1, %{{.*}})
+  // CHECK: (tensor<8x64xi32>, tensor<i32>) -> tensor<8x32xi32>
+  func.func @main(%x: tensor<8x64xbf16>, %i: tensor<8x64xi32>) -> (tensor<8x32xbf16>, tensor<8x32xi32>) {
+    %low = stablehlo.constant dense<0xFF80> : tensor<bf16>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0 = "stablehlo.reduce_window"(%x, %low) <{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}> ({
+    ^bb0(%a: tensor<bf16>, %b: tensor<bf16>):
+      %m = stablehlo.maximum %a, %b : tensor<bf16>
+      stablehlo.return %m : tensor<bf16>
+    }) : (tensor<8x64xbf16>, tensor<bf16>) -> tensor<8x32xbf16>
+    %1 = "stablehlo.reduce_window"(%i, %zero) <{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}> ({
+    ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+      %m = stablehlo.add %a, %b : tensor<i32>
+      stablehlo.return %m : tensor<i32>
+    }) : (tensor<8x64xi32>, tensor<i32>) -> tensor<8x32xi32>
+    return %0, %1 : tensor<8x32xbf16>, tensor<8x32xi32>
+  }
+}
