@@ -5,11 +5,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.paths import ROOT
 from support.published_inputs import PROGRAM, write_config
 
+from hespas.estimators.roofline import RooflineEstimator
 from hespas.support import text_tables
 from hespas.support.suggestions import suggest_nearest
 from hespas.tools import hespas
@@ -142,10 +144,14 @@ def test_errors_are_one_line_and_leave_nothing(place, capsys, argv, code, messag
 
 
 def test_estimators_of_other_packages_are_found(place, monkeypatch, capsys):
-    there = {"mine": "hespas.estimators.roofline:RooflineEstimator"}
+    class MyEstimator(RooflineEstimator):
+        name = "mine"
+
+    monkeypatch.setitem(sys.modules, "my_package", SimpleNamespace(MyEstimator=MyEstimator))
+    there = {"mine": "my_package:MyEstimator"}
     monkeypatch.setattr("hespas.estimators.registry.collect_import_paths", lambda: there)
     assert run("--mlir", "step.mlir", "--estimator", "mine", "--output", "out", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["estimator"] == "roofline 1"
+    assert json.loads(capsys.readouterr().out)["estimator"] == "mine 1"
     assert run("--mlir", "step.mlir", "--estimator", "min") == 2
     assert "no estimator is named 'min'; did you mean 'mine'?" in capsys.readouterr().err
 

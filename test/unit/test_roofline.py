@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -190,12 +192,16 @@ def test_plugins_and_clashes(monkeypatch):
         def __init__(self, name, value):
             self.name, self.value = name, value
 
-    entry_points = [Point("mine", "hespas.estimators.roofline:RooflineEstimator")]
+    class MyEstimator(RooflineEstimator):
+        name = "mine"
+
+    monkeypatch.setitem(sys.modules, "my_package", SimpleNamespace(MyEstimator=MyEstimator))
+    entry_points = [Point("mine", "my_package:MyEstimator")]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entry_points)
     registry.find_plugins.cache_clear()
     try:
         assert registry.list_estimator_names() == sorted([*registry.ESTIMATORS, "mine"])
-        assert registry.load_estimator_class("mine") is RooflineEstimator
+        assert registry.load_estimator_class("mine") is MyEstimator
         entry_points.append(Point("roofline", "other:Roofline"))
         registry.find_plugins.cache_clear()
         with pytest.raises(UsageError, match="a package defines the estimator 'roofline'"):
