@@ -422,8 +422,9 @@ def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:
             expected = "a whole number" if kind is int else "a number"
             raise UsageError(f"{subject} takes {expected}, not '{text}'")
     if kinds.isdisjoint((str, Any)):
+        names = [str(k) if get_origin(k) else k.__name__ for k in _list_alternatives(hint)]
         raise UsageError(
-            f"{subject} is declared as {hint}, which no text can set",
+            f"{subject} is declared as {' | '.join(names)}, which no text can set",
             remedy="declare it as str, int, float, bool or Literal, and convert it in the pass",
         )
     return text

@@ -53,7 +53,7 @@
 // WORD: error: guest-options: option 'mode' takes fast, slow, not 'quick'
 // LEVEL: error: guest-options: option 'level' takes 1, 2, not '3'
 // PAIR: error: guest-options: level 2 is for the mode slow
-// FOLDER: error: guest-options: option 'folder' is declared as <class 'pathlib.Path'>, which no text can set; declare it as str
+// FOLDER: error: guest-options: option 'folder' is declared as Path, which no text can set; declare it as str
 // SIZES: error: guest-options: option 'sizes' is declared as tuple[int, ...], which no text can set
 // UNKNOWN: error: the type of an option of the pass 'guest-unknown-type' ({{.*}}guest_passes.py:{{[0-9]+}}) raised NameError: name 'Size' is not defined; correct
 // KEEPS: error: pass 'guest-keep-text' declares keeps as 'hespas.cost', not as a set of names; write keeps: ClassVar[frozenset[str]] = frozenset({...})
