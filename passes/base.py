@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from types import UnionType
 from typing import (
     TYPE_CHECKING,
-    Annotated,
     Any,
     ClassVar,
     Literal,
     TypeVar,
-    Union,
     get_args,
     get_origin,
     get_type_hints,
@@ -28,6 +25,7 @@ from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, Cost, MemoryAttr, OnC
 from hespas.support.entry_points import is_own_code, report_raised_errors
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.records import record
+from hespas.support.settings import BOOLS, list_union_types
 from hespas.support.settings import setting as option
 from hespas.support.suggestions import suggest_nearest
 
@@ -385,19 +383,8 @@ def _collect_option_types(cls: type[Pass]) -> dict[str, Any]:
         return get_type_hints(cls)
 
 
-def _list_alternatives(hint: Any) -> Iterator[Any]:
-    """Yield the types of a union, or the type itself."""
-    if get_origin(hint) is Annotated:
-        yield from _list_alternatives(get_args(hint)[0])
-    elif get_origin(hint) in (Union, UnionType):
-        for kind in get_args(hint):
-            yield from _list_alternatives(kind)
-    else:
-        yield hint
-
-
 def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:
-    kinds = set(_list_alternatives(hint))
+    kinds = set(list_union_types(hint))
     literals = [kind for kind in kinds if get_origin(kind) is Literal]
     words = {str(word): word for kind in literals for word in get_args(kind)}
     if words:
@@ -405,9 +392,10 @@ def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:
             return words[text]
         raise UsageError(f"{subject} takes {', '.join(words)}, not '{text}'")
     if bool in kinds:
-        values = {True: True, "true": True, "1": True, False: False, "false": False, "0": False}
-        if text in values:
-            return values[text]
+        if isinstance(text, bool):
+            return text
+        if text in BOOLS:
+            return BOOLS[text]
         raise UsageError(f"{subject} takes true or false, not '{text}'")
     if isinstance(text, bool):
         raise UsageError(f"{subject} needs a value")
@@ -422,7 +410,7 @@ def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:
             expected = "a whole number" if kind is int else "a number"
             raise UsageError(f"{subject} takes {expected}, not '{text}'")
     if kinds.isdisjoint((str, Any)):
-        names = [str(k) if get_origin(k) else k.__name__ for k in _list_alternatives(hint)]
+        names = [str(k) if get_origin(k) else k.__name__ for k in list_union_types(hint)]
         raise UsageError(
             f"{subject} is declared as {' | '.join(names)}, which no text can set",
             remedy="declare it as str, int, float, bool or Literal, and convert it in the pass",

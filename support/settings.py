@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import MISSING, field, fields, is_dataclass
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hespas.support.records import record
+
+BOOLS = {"true": True, "1": True, "false": False, "0": False}  # the texts of truth values
 
 
 def setting(default: Any, help: str) -> Any:
@@ -21,6 +24,11 @@ def setting(default: Any, help: str) -> Any:
         help: One phrase for ``--help`` and the reference pages, with the unit of the value.
     """
     return field(default=default, metadata={"help": help})
+
+
+def list_union_types(hint: Any) -> tuple[Any, ...]:
+    """List the types of a union, or the one type that is no union."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 @record(frozen=True)

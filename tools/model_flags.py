@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import functools
 import re
-import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from hespas.configs.validation import validate_config
 from hespas.support.errors import UsageError
+from hespas.support.settings import list_union_types
 from hespas.tools.commands.shared_flags import KeyValueAction
 from hespas.workflows.run_config import EXCLUDED, Flag, RunOptions, get_flag
 
@@ -168,7 +168,5 @@ class _JoinAction(argparse.Action):
 
 def _strip_optional(annotation: Any) -> Any:
     """Return ``T`` for ``T | None``, and any other annotation as it is."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        members = [member for member in get_args(annotation) if member is not type(None)]
-        return members[0] if len(members) == 1 else annotation
-    return annotation
+    members = [each for each in list_union_types(annotation) if each is not type(None)]
+    return members[0] if len(members) == 1 else annotation

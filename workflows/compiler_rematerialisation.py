@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hespas.dialects.attrs import RECOMPUTED, RECOMPUTED_KERNEL, RECOMPUTED_ORIGIN, Cost
 from hespas.dialects.mlir import ir
@@ -75,10 +77,11 @@ def find_rematerialisation(module: ir.Module, run: PassRun) -> CompilerRemateria
     limit = facts.get(MEMORY_LIMIT)
     sums: dict[str, tuple[str, int, float, int]] = {}
     stale: list[str] = []
-    first_runs = _count_first_runs(module)
+    executed = [*iterate_executed_ops(module)]
+    first_runs = _count_first_runs(executed)
     firsts: list[str] = []
     checked: set[str] = set()  # the names whose first kernel was looked for
-    for op, sites in iterate_executed_ops(module):
+    for op, sites in executed:
         if RECOMPUTED not in op.attributes or Cost.NAME not in op.attributes:
             continue
         digest = _read_text(op, RECOMPUTED_KERNEL)
@@ -121,18 +124,19 @@ def find_rematerialisation(module: ir.Module, run: PassRun) -> CompilerRemateria
     )
 
 
-def _count_first_runs(module: ir.Module) -> Counter[str] | None:
+def _count_first_runs(
+    executed: Sequence[tuple[ir.Operation, Counter[Any]]],
+) -> Counter[str] | None:
     """Count the runs of kernels that may be the first of a recomputed one, by their digests.
 
     Equal kernels are one op on the IR, so that ops cannot be counted instead. Returns None if the
     kernels are not known, because something was estimated as a whole.
     """
-    ops = [*iterate_executed_ops(module)]
-    if any(is_estimated_whole(op) for op, _ in ops):
+    if any(is_estimated_whole(op) for op, _ in executed):
         return None
-    names = {op.name for op, _ in ops if RECOMPUTED_ORIGIN in op.attributes}
+    names = {op.name for op, _ in executed if RECOMPUTED_ORIGIN in op.attributes}
     runs: Counter[str] = Counter()
-    for op, sites in ops:
+    for op, sites in executed:
         if op.name in names and RECOMPUTED not in op.attributes:
             runs[digest_kernel(op)] += sites.total()
     return runs

@@ -12,17 +12,16 @@ from typing import (
     Any,
     Literal,
     TypeVar,
-    Union,
     get_args,
     get_origin,
     get_type_hints,
 )
 
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.settings import BOOLS, list_union_types
 from hespas.support.suggestions import suggest_nearest
 
 MESH = "mesh"
-BOOLS = {"true": True, "1": True, "false": False, "0": False}
 REQUIRED = inspect.Parameter.empty
 Built = TypeVar("Built")
 
@@ -142,7 +141,7 @@ def _parse_parameter(parameter: inspect.Parameter, hint: Any) -> RecipeOption:
     if hint is None or hint is Any:
         default = parameter.default
         hint = str if default is None or default is REQUIRED else type(default)
-    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    parts = list_union_types(hint)
     words: list[str | int] = []
     kinds: list[type] = []
     for part in parts:

@@ -38,7 +38,12 @@ from hespas.passes.fuse.op_builder import (
     has_static_values,
     make_i64_array,
 )
-from hespas.passes.prepare.scalars import ARITHMETIC, COMPARE, read_splat_constant
+from hespas.passes.prepare.scalars import (
+    ARITHMETIC,
+    COMPARE,
+    read_comparison_direction,
+    read_splat_constant,
+)
 
 ADD = "stablehlo.add"
 CONSTANT = "stablehlo.constant"
@@ -541,7 +546,7 @@ def _forward_whole_update(op: ir.Operation) -> ir.Value | None:
 
 def _simplify_compare(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Compute a comparison of two constants whose elements are equal; of a truth value with one."""
-    direction = _read_direction(op)
+    direction = read_comparison_direction(op)
     left, right = numbers
     if right is None or right != right:
         return None
@@ -552,11 +557,6 @@ def _simplify_compare(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
         return None
     is_true = COMPARE[direction](left, right)
     return OpBuilder(op).create_constant(op.results[0].type, is_true)
-
-
-def _read_direction(compare: ir.Operation) -> str:
-    """Read how a comparison compares its operands, such as ``GT``."""
-    return str(compare.attributes["comparison_direction"]).rpartition(" ")[2].rstrip(">")
 
 
 def _simplify_select(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
@@ -647,7 +647,7 @@ def _selects_value(body: ir.Block, direction: str) -> bool:
     is_either = condition.name == "stablehlo.or"
     compared = [get_defining_op(v) for v in condition.operands] if is_either else [condition]
     found = {
-        (_read_direction(each), each.operands[0], each.operands[1])
+        (read_comparison_direction(each), each.operands[0], each.operands[1])
         for each in compared
         if each is not None and each.name == "stablehlo.compare"
     }

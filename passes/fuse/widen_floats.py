@@ -22,9 +22,10 @@ from hespas.passes.fuse.op_builder import (
     get_static_shape,
 )
 from hespas.passes.fuse.simplify import BROADCAST, CONVERT, read_uniform_constant
+from hespas.passes.fuse.split_reductions import REDUCE
+from hespas.passes.fuse.split_scans import REDUCE_WINDOW
 
 DIVIDE = "stablehlo.divide"
-REDUCE, REDUCE_WINDOW = "stablehlo.reduce", "stablehlo.reduce_window"
 _ARITHMETIC = frozenset(f"stablehlo.{name}" for name in ("add", "multiply", "subtract"))
 _FUNCTIONS = frozenset(
     f"stablehlo.{name}"

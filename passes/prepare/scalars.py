@@ -39,6 +39,11 @@ COMPARE: dict[str, Callable[[Number, Number], bool]] = {
 }
 
 
+def read_comparison_direction(compare: ir.Operation) -> str:
+    """Read how a comparison compares its operands: a key of ``COMPARE``."""
+    return str(compare.attributes["comparison_direction"]).rpartition(" ")[2].rstrip(">")
+
+
 def _divide_numbers(a: Number, b: Number) -> Number | None:
     if not b:
         return None
@@ -213,8 +218,7 @@ class ScalarEvaluator:
             deciding = DECIDED_BY[kind]
             return deciding if any(value is deciding for value in values) else None
         if kind == "compare":
-            direction = str(op.attributes["comparison_direction"]).rsplit(" ", 1)[-1].rstrip(">")
-            return COMPARE[direction](*values)
+            return COMPARE[read_comparison_direction(op)](*values)
         result = ARITHMETIC[kind](*values)
         return result if result is None else _cast_number(op.results[0].type, result)
 

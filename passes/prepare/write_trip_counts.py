@@ -29,6 +29,7 @@ from hespas.passes.prepare.scalars import (
     forwards_unchanged,
     get_body,
     get_op_kind,
+    read_comparison_direction,
     trace_value,
 )
 from hespas.support.errors import (
@@ -440,7 +441,7 @@ def _solve_counted_loop(
     step = _find_counter_step(
         get_terminator(body).operands[counter], body.arguments[counter], scalars
     )
-    direction = str(test.attributes["comparison_direction"]).rsplit(" ", 1)[-1].rstrip(">")
+    direction = read_comparison_direction(test)
     left, right = (trace_value(each, scalars.functions, stands_for) for each in test.operands)
     if right == cond.arguments[counter]:
         left, right, direction = right, left, MIRROR[direction]
