@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.budgets import PROFILE
+from support.budgets import PROFILE, thin_out
 from support.plan_spaces import is_search_exact, survey_spaces
 
 import hespas
@@ -64,7 +64,7 @@ STAND_INS = {
 
 
 @pytest.mark.skipif(find_gpu_library() is None, reason="needs hespas[gpu-compiler]")
-@pytest.mark.parametrize("name", STAND_INS)
+@pytest.mark.parametrize("name", thin_out(STAND_INS, 2))
 def test_the_compiled_winner_is_that_of_compiling_everything(name: str, tmp_path: Path) -> None:
     stand_in = STAND_INS[name]
     request: dict[str, Any] = {

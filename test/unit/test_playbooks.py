@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.budgets import thin_out
 from support.paths import ROOT
 from support.throw_away_tree import ThrowAwayTree
 from support.tool_commands import parse_pipe, run_pipe
@@ -241,7 +242,7 @@ SUMS = "test/laws/test_sums.py::test_a_whole_program_agrees"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("name", thin_out(FIELDS, 2))
 def test_a_cost_field(name: str, tree: ThrowAwayTree) -> None:
     """All readers know a field that is declared; what has to be written is a description."""
     described = "test/unit/test_playbooks.py::test_every_total_is_described"

@@ -104,7 +104,7 @@ def run_whole(case):
 KINDS = (("backward",), ("input_gradient", "weight_gradient"))
 
 
-@pytest.mark.parametrize(("case", "kinds"), thin_out(itertools.product(CASES, KINDS), 3))
+@pytest.mark.parametrize(("case", "kinds"), thin_out(itertools.product(CASES, KINDS), 5))
 def test_a_step_of_stages_is_a_step_of_the_model(case, kinds):
     scan = CASES[case][2].get("scan", False)
     if scan and len(kinds) > 1:
