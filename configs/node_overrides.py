@@ -6,6 +6,7 @@ text, so that any later pass or tool can rebuild the effective node from the IR 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -49,11 +50,11 @@ class NodeOverrides:
     def __post_init__(self) -> None:
         for name in _NODE_FIELDS:
             value = getattr(self, name)
-            limit = 1 if name == "hbm_power_share" else float("inf")
-            if value is not None and (not 0 < value < float("inf") or value > limit):
+            limit = 1 if name == "hbm_power_share" else sys.float_info.max
+            if value is not None and not 0 < value <= limit:
+                range_text = "and at most 1" if limit == 1 else "and finite"
                 raise UsageError(
-                    f"{name.replace('_', '-')} must be more than 0"
-                    f"{' and at most 1' if limit == 1 else ''}"
+                    f"{name.replace('_', '-')} must be more than 0 {range_text}, not {value}"
                 )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -223,11 +224,19 @@ def estimate_item(estimator: Estimator, item: CostItem) -> Cost:
 
     Raises:
         UnknownCost: The estimator has no cost for the item.
-        HespasError: The estimator of a package has raised another exception, or has returned no
-            cost, or one that violates the schema.
+        HespasError: The time is not finite, because a rate of the node is near 0. Or the estimator
+            of a package has raised another exception, or has returned no cost, or one that violates
+            the schema.
     """
     if is_own_code(type(estimator)):
-        return estimator.estimate(item)
+        cost = estimator.estimate(item)
+        if not math.isfinite(cost.time_ns):
+            raise HespasError(
+                f"the {estimator.name} estimate of the op is {cost.time_ns} ns",
+                op=item.op,
+                remedy="correct the rates of the node",
+            )
+        return cost
     subject = f"estimator '{estimator.name}'"
     with report_raised_errors(subject, type(estimator), op=item.op, passes_on=(NotALeaf,)):
         cost = estimator.estimate(item)

@@ -6,6 +6,7 @@ An estimator module is imported when its class is first used.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -124,10 +125,14 @@ def _convert_value(name: str, setting: Setting, value: Any) -> Any:
     from pydantic import TypeAdapter, ValidationError  # slow to import, so only where it is needed
 
     try:
-        return TypeAdapter(setting.type).validate_python(value)
+        converted = TypeAdapter(setting.type).validate_python(value)
     except ValidationError as error:
         message = error.errors()[0]["msg"]
         raise UsageError(f"{name}: setting '{setting.spelled}': {message}") from None
+    if isinstance(converted, float) and not math.isfinite(converted):
+        subject = f"{name}: setting '{setting.spelled}'"
+        raise UsageError(f"{subject} takes a finite number, not '{value}'")
+    return converted
 
 
 def build_config(

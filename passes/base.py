@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import re
 import sys
 from collections import Counter
@@ -403,11 +404,11 @@ def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:
         if kind in kinds:
             try:
                 value = kind(text)
-                if abs(value) <= MAX_NUMBER or kind is float:
+                if math.isfinite(value) if kind is float else abs(value) <= MAX_NUMBER:
                     return value
             except ValueError:
                 pass
-            expected = "a whole number" if kind is int else "a number"
+            expected = "a whole number" if kind is int else "a finite number"
             raise UsageError(f"{subject} takes {expected}, not '{text}'")
     if kinds.isdisjoint((str, Any)):
         names = [str(k) if get_origin(k) else k.__name__ for k in list_union_types(hint)]

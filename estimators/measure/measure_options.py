@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from hespas.support.errors import UsageError
@@ -23,8 +24,11 @@ class MeasureOptions:
 
     def __post_init__(self) -> None:
         for name, least in (("jobs", 1), ("memory_limit", 0), ("retries", 0)):
-            if getattr(self, name) < least:
+            value = getattr(self, name)
+            if value < least:
                 raise UsageError(f"{name.replace('_', '-')} is less than {least}")
+            if not math.isfinite(value):
+                raise UsageError(f"{name.replace('_', '-')} is no finite number")
         if not 0 < self.timeout < float("inf"):
             raise UsageError("timeout is not a number of seconds above 0")
         if self.dask and self.jobs != 1:

@@ -127,7 +127,7 @@ def test_options_and_help_are_those_of_the_configuration(package):
     ("pipeline", "message"),
     [
         ("flat-annotate", "flat needs the setting 'op-ns'"),
-        ("flat-annotate{op-ns=fast}", "option 'op-ns' takes a number, not 'fast'"),
+        ("flat-annotate{op-ns=fast}", "option 'op-ns' takes a finite number, not 'fast'"),
         ("flat-annotate{op-ms=1}", "flat-annotate has no option 'op-ms'; did you mean 'op-ns'"),
         ("flat-annotate{op-ns=1 bound=x}", "flat: setting 'bound': Input should be 'memory' or"),
         ("annotate{estimator=flat settings=op-ns=fast}", "flat: setting 'op-ns': Input should be"),
@@ -188,5 +188,5 @@ def test_notes_spell_options_as_the_tool_does(tmp_path, monkeypatch, capsys):
         hespas.main([*run, "tdq=1"])
     with pytest.raises(UsageError, match="roofline has no setting 'keep-going'"):
         hespas.main([*run, "keep-going=1"])
-    with pytest.raises(UsageError, match="roofline: setting 'tdp' takes a number, not 'x'"):
+    with pytest.raises(UsageError, match="roofline: setting 'tdp' takes a finite number, not 'x'"):
         hespas.main([*run, "tdp=x"])

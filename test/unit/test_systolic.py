@@ -190,7 +190,7 @@ def test_own_array_file(tmp_path):
     [
         ({"array": "TPUv9"}, "no accelerator preset is named 'TPUv9'"),
         ({"rows": 0}, "rows must be more than 0"),
-        ({"clock_hz": "nan"}, "clock-hz must be more than 0"),
+        ({"clock_hz": "nan"}, "'clock-hz' takes a finite number, not 'nan'"),
         ({"variant": "cocossim", "dataflow": "os"}, "cocossim is weight-stationary only"),
         ({"dataflow": "sw"}, "'dataflow': Input should be 'ws'"),
         ({"first_access_cycles": -1}, "at least 0"),

@@ -8,7 +8,7 @@
 // JOBS: error: jobs is for estimators that measure, and roofline does not; leave jobs out
 // DASK: error: dask is for estimators that measure, and roofline does not
 // MEMORY: error: memory-limit is for estimators that measure
-// TIMEOUT: error: annotate: option 'timeout' takes a number, not 'soon'
+// TIMEOUT: error: annotate: option 'timeout' takes a finite number, not 'soon'
 module {
   func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     %0 = stablehlo.tanh %x : tensor<8xf32>
