@@ -144,8 +144,9 @@ class Cost(AttrRecord):
         adds=ONE_KERNEL,
     )
     digest: str | None = declare_field(
-        "content hash of the op or region that was estimated; a cost whose digest differs from "
-        "that of its op is stale; absent on sums, which follow from the costs of their ops",
+        "hashes of the content of the op or region that was estimated, of the estimator and its "
+        "constants, and of the other fields, joined by `_`; a cost with another digest is stale; "
+        "absent on sums, which follow from the costs of their ops, and on a cost that you state",
         default=None,
         compare=False,
         adds=ONE_KERNEL,

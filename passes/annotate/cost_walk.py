@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from hespas.dialects.attr_codec import read_trip_count, require_branch_number
+from hespas.dialects.attr_schema import list_attr_fields
 from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import (
@@ -232,11 +233,36 @@ class CostWalk(ABC):
         return FunctionCost([(total, 1)], total.to_dictionary_attr(self.module.context))
 
 
-def digest_cost_source(target: TargetAttr | None) -> str:
-    """Return a hash of what costs are estimated with, apart from the op; "" if it is not known.
+def build_cost_digest(cost: Cost, content: str, source: str) -> str:
+    """Return the digest of a cost: of its op or region, of its source, and of its values.
 
-    The digest of a cost is that of the op or region, an underscore, and this hash.
+    Args:
+        cost: The cost.
+        content: The digest of the op or region.
+        source: What ``digest_cost_source`` returns.
     """
+    return f"{content}_{source}_{digest_cost_values(cost)}"
+
+
+def digest_cost_values(cost: Cost) -> str:
+    """Return a hash of all fields of a cost but its digest.
+
+    It is short, because it need only notice an edit, and every op has it.
+    """
+    values = []
+    for declared in list_attr_fields(Cost):
+        value = getattr(cost, declared.name)
+        if declared.name != "digest" and value is not None:
+            # As an attribute holds it: an estimator may return 5 or a number of numpy as a time.
+            values.append((declared.name, _TO_ATTRIBUTE_VALUE[declared.kind.name](value)))
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:4]
+
+
+_TO_ATTRIBUTE_VALUE: Mapping[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str}
+
+
+def digest_cost_source(target: TargetAttr | None) -> str:
+    """Return a hash of what costs are estimated with, apart from the op; "" if it is not known."""
     if target is None or target.estimator is None:
         return ""
     source = (

@@ -15,7 +15,7 @@ how a pipeline is divided into processes.
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import field, replace
 
 from hespas.configs import is_preset_name
 from hespas.configs.kernel_costs import list_named_files
@@ -32,6 +32,7 @@ from hespas.passes.annotate.cost_walk import (
     CostWalk,
     FunctionCost,
     digest_cost_source,
+    digest_cost_values,
     is_estimated_whole,
     read_text_attr,
 )
@@ -51,6 +52,8 @@ from hespas.support.records import record
 CHANGED = "changed after the annotation"
 ANOTHER_SOURCE = "had costs of another annotation"
 ANOTHER_VERSION = "had costs of another version of hespas"
+EDITED = "had costs that were edited"
+OWN_COST = "a cost that you state has no digest and names an estimator of your own"
 NO_COST = f"the op has no {Cost.NAME}"
 ANNOTATE_FIRST = "run an annotate pass first, e.g. roofline-annotate"
 RELATIVE_TOLERANCE = 1e-9  # another tool may add up in another order
@@ -89,9 +92,10 @@ def refresh_costs(module: ir.Module, run: PassRun, *, may_estimate: bool = True)
         )
     if review.first_stale_op is not None:
         step = find_annotate_pass(target, review.first_stale_op, review.problem)
+        hint = f"; {OWN_COST}" if review.problem == EDITED else ""
         run.note(
             f"{format_some_places(review.stale)} {review.problem}: "
-            f"estimated again by {step.to_pipeline_text()}"
+            f"estimated again by {step.to_pipeline_text()}{hint}"
         )
         step.apply(module, run)
     elif review.added_up:
@@ -186,20 +190,24 @@ class CostReview(CostWalk):
         return op.attributes[Cost.NAME]
 
     def _is_digest_current(self, digest: str, content: str) -> bool:
-        """Return whether a cost is that of its op, and of the estimator that the target names."""
+        """Return whether a cost is that of its op, and of the estimator that the target names.
+
+        Args:
+            digest: The digest of the cost as ``_parse_cost`` returns it.
+            content: The digest of the op.
+        """
         if digest == f"{content}_{self.source}":
             return True
-        estimated, _, source = digest.partition("_")
-        if estimated == content and not self.source:
+        estimated, source, *edited_values = digest.split("_", 2)
+        if estimated == content and not self.source and source and not edited_values:
             return True
         if self.first_stale_op is None:
-            self.problem = (
-                ANOTHER_VERSION
-                if not source
-                else ANOTHER_SOURCE
-                if estimated == content
-                else CHANGED
-            )
+            if not source:
+                self.problem = ANOTHER_VERSION
+            elif estimated != content:
+                self.problem = CHANGED
+            else:
+                self.problem = EDITED if edited_values else ANOTHER_SOURCE
         return False
 
     def _read_cost(self, op: ir.Operation) -> Cost | None:
@@ -219,9 +227,21 @@ class CostReview(CostWalk):
         return self.is_annotated and cost.digest is None and self.estimator_name in names
 
     def _parse_cost(self, attr: ir.Attribute, op: ir.Operation) -> Cost:
+        """Return a cost; its digest ends with the source if that of its values is right.
+
+        An older version of hespas has written no digest of the values; the source is then missing,
+        too.
+        """
         cost = self._costs.get(attr)
         if cost is None:
-            cost = self._costs[attr] = Cost.from_dictionary_attr(attr, op)
+            cost = Cost.from_dictionary_attr(attr, op)
+            if cost.digest is not None:
+                content, source, values = (*cost.digest.split("_", 2), "", "")[:3]
+                if not values:
+                    cost = replace(cost, digest=f"{content}_")
+                elif values == digest_cost_values(cost):
+                    cost = replace(cost, digest=f"{content}_{source}")
+            self._costs[attr] = cost
         return cost
 
     def _record_stale(self, op: ir.Operation, name: str = "") -> Cost:
@@ -283,11 +303,12 @@ def find_annotate_pass(
     Raises:
         HespasError: The pass is not known, or its results would not be those of the annotation.
     """
+    edited = problem == EDITED
     problem = f"{Cost.NAME} is stale: the op {problem}" if Cost.NAME in op.attributes else NO_COST
     name, version = _split_estimator(target)
     if target is None or not name:
         raise HespasError(problem, op=op, remedy=ANNOTATE_FIRST)
-    again = f"run {name}-annotate again"
+    again = f"{OWN_COST}; run {name}-annotate again" if edited else f"run {name}-annotate again"
     try:
         estimator = estimators.load_estimator_class(name)
         steps = parse_pipeline(target.pipeline or "")

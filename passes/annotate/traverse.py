@@ -20,7 +20,12 @@ from hespas.estimators.base import FREE_COST, CostItem, Estimator, estimate_item
 from hespas.estimators.op_content import OpContent
 from hespas.estimators.registry import JOB_DEVICES
 from hespas.estimators.work import NotALeaf, UnknownCost
-from hespas.passes.annotate.cost_walk import CostWalk, FunctionCost, digest_cost_source
+from hespas.passes.annotate.cost_walk import (
+    CostWalk,
+    FunctionCost,
+    build_cost_digest,
+    digest_cost_source,
+)
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import refresh_preparation
 from hespas.passes.split.region_refresh import refresh_regions
@@ -336,9 +341,7 @@ class Annotator(CostWalk):
 
     def _estimate_item(self, item: CostItem, name: str, content_digest: str) -> _EstimatedOp:
         context = self.module.context
-        digest = f"{content_digest}_{self.source}"
         kernel = None
-        self.items[digest] = item
         try:
             cost = estimate_item(self.estimator, item)
             if name == FUSION:
@@ -350,6 +353,8 @@ class Annotator(CostWalk):
             cost = Cost(self.estimator.name, 0, 0, 0, 0.0, "unknown", "none", gap=reason)
         if item.has_stale_estimate:
             self.stale_estimates.append(format_op_place(item.op, self.run.input_name))
+        digest = build_cost_digest(cost, content_digest, self.source)
+        self.items[digest] = item
         cost = replace(cost, digest=digest)
         attr = cost.to_dictionary_attr(context)
         return _EstimatedOp(cost, attr, (name, attr), kernel)

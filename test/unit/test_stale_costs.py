@@ -6,9 +6,11 @@ import io
 import itertools
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from support.annotated_programs import REDUCE, X, loop
 from support.budgets import thin_out
@@ -22,6 +24,7 @@ from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
 from hespas.dialects.mlir import PassManager, collect_functions, ir, make_context
 from hespas.dialects.xdsl_bridge import to_native_module, to_xdsl_module
 from hespas.estimators import registry as estimators
+from hespas.estimators.base import CostItem, Estimator
 from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.annotate.traverse import Annotation, annotate_module
 from hespas.passes.base import PassRun
@@ -357,3 +360,24 @@ def test_the_digests_of_real_programs_survive_a_round_trip(pipeline: str) -> Non
         copy = store(module)
         run_pipeline(copy, "refresh-costs", make_run(notes))
         assert notes == [] and str(copy) == str(module)
+
+
+def test_the_numbers_of_an_estimator_may_be_of_another_type_than_those_of_an_attribute() -> None:
+    class Flat(Estimator):
+        name, version, Config = "flat", "1", FakeConfig
+
+        def __init__(self, config: FakeConfig) -> None:
+            self.config = config
+
+        def estimate(self, item: CostItem) -> Cost:
+            return Cost("flat", numpy.int64(8), 32, 32, 5, energy_nj=Fraction(1, 3))
+
+    module = ir.Module.parse(
+        f"func.func @main(%x: {X}) -> {X} {{ %0 = stablehlo.tanh %x : {X} return %0 : {X} }}",
+        make_context(),
+    )
+    notes: list[str] = []
+    run_pipeline(module, "split-linear")
+    annotate_module(module, Flat(FakeConfig()), PassRun())
+    refresh_costs(ir.Module.parse(str(module), make_context()), PassRun(note=notes.append))
+    assert notes == []

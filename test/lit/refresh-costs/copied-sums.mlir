@@ -25,7 +25,7 @@ module @leaf attributes {hespas.target = {devices = 1 : i64, replicas = 1 : i64,
 module @call attributes {hespas.target = {devices = 1 : i64, replicas = 1 : i64, partitions = 1 : i64, node = "A100_SXM_40GB", estimator = "roofline 1", pipeline = "roofline-annotate{node=A100_SXM_40GB}"}} {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     %0 = call @f(%x) {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64}} : (tensor<8xf32>) -> tensor<8xf32>
-    %1 = call @f(%0) {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567"}} : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = call @f(%0) {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567_89ab"}} : (tensor<8xf32>) -> tensor<8xf32>
     return %1 : tensor<8xf32>
   }
   func.func private @f(%x: tensor<8xf32>) -> tensor<8xf32> {

@@ -18,7 +18,7 @@ module attributes {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // expected-error @+1 {{hespas.cost is stale: the op changed after the annotation; run xla-annotate again: an estimator that measures does not run unasked}}
     %0 = stablehlo.add %x, %x {hespas.cost = {estimator = "xla", flops = 8 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64,
-      latency_ns = 64.0 : f64, bound = "measured", dtype = "f32", digest = "0123456789abcdef_01234567"}} : tensor<8xf32>
+      latency_ns = 64.0 : f64, bound = "measured", dtype = "f32", digest = "0123456789abcdef_01234567_89ab"}} : tensor<8xf32>
     return %0 : tensor<8xf32>
   }
 }
@@ -45,7 +45,7 @@ module attributes {
 } {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // expected-error @+1 {{hespas.cost is stale: the op changed after the annotation, and no estimator is named 'mystery'}}
-    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567"}} : tensor<8xf32>
+    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567_89ab"}} : tensor<8xf32>
     return %0 : tensor<8xf32>
   }
 }
@@ -58,7 +58,7 @@ module attributes {
 } {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // expected-error @+1 {{hespas.cost is stale: the op changed after the annotation; run roofline-annotate again: version 0 wrote the costs, and 1 is installed}}
-    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567"}} : tensor<8xf32>
+    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567_89ab"}} : tensor<8xf32>
     return %0 : tensor<8xf32>
   }
 }
@@ -71,7 +71,7 @@ module attributes {
 } {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // expected-error @+1 {{hespas.cost is stale: the op changed after the annotation; run roofline-annotate again}}
-    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567"}} : tensor<8xf32>
+    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567_89ab"}} : tensor<8xf32>
     return %0 : tensor<8xf32>
   }
 }
@@ -84,7 +84,7 @@ module attributes {
 } {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // expected-error @+1 {{hespas.cost is stale: the op changed after the annotation; run roofline-annotate again: hespas.target names another pass than that of roofline}}
-    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567"}} : tensor<8xf32>
+    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567_89ab"}} : tensor<8xf32>
     return %0 : tensor<8xf32>
   }
 }
@@ -97,7 +97,7 @@ module attributes {
 } {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // expected-error @+1 {{hespas.cost is stale: the op changed after the annotation; run roofline-annotate again with kernel-cost=elsewhere.py, whose rules hespas.target cannot load}}
-    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567"}} : tensor<8xf32>
+    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567_89ab"}} : tensor<8xf32>
     return %0 : tensor<8xf32>
   }
 }
@@ -110,7 +110,7 @@ module attributes {
 } {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // expected-error @+1 {{hespas.cost is stale: the op changed after the annotation; run roofline-annotate again: hespas.target names another pass than that of roofline}}
-    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567"}} : tensor<8xf32>
+    %0 = stablehlo.tanh %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567_89ab"}} : tensor<8xf32>
     return %0 : tensor<8xf32>
   }
 }

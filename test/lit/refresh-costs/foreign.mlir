@@ -81,7 +81,7 @@ module @unprepared {
 // CHECK: stablehlo.reshape %{{[a-zA-Z0-9_]*}} :
 module @free attributes {hespas.target = {devices = 1 : i64, replicas = 1 : i64, partitions = 1 : i64}} {
   func.func @main(%x: tensor<8xf32>) -> tensor<8x1xf32> {
-    %0 = stablehlo.reshape %x {hespas.cost = {estimator = "mine", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567"}} : (tensor<8xf32>) -> tensor<8x1xf32>
+    %0 = stablehlo.reshape %x {hespas.cost = {estimator = "mine", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64, latency_ns = 64.0 : f64, digest = "0123456789abcdef_01234567_89ab"}} : (tensor<8xf32>) -> tensor<8x1xf32>
     return %0 : tensor<8x1xf32>
   }
 }

@@ -12,7 +12,7 @@ module attributes {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // CHECK: stablehlo.add {{.*}}latency_ns = {{96|9.60*e}}
     %0 = stablehlo.add %x, %x {hespas.cost = {estimator = "roofline", flops = 0 : i64, read_bytes = 32 : i64, write_bytes = 32 : i64,
-      latency_ns = 64.0 : f64, bound = "memory", dtype = "none", digest = "0123456789abcdef_01234567"}} : tensor<8xf32>
+      latency_ns = 64.0 : f64, bound = "memory", dtype = "none", digest = "0123456789abcdef_01234567_89ab"}} : tensor<8xf32>
     // CHECK: stablehlo.tanh {{.*}}latency_ns = {{64|6.40*e}}
     %1 = stablehlo.tanh %0 : tensor<8xf32>
     return %1 : tensor<8xf32>
