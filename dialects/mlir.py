@@ -515,12 +515,15 @@ def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:
     return ir.Module.parse(refined, module.context)
 
 
-def to_mlir_bytecode(module: ir.Module) -> bytes:
-    """Serialise a module to MLIR bytecode, including locations."""
+def to_mlir_bytecode(module: ir.Module, version: int | None = None) -> bytes:
+    """Serialise a module to MLIR bytecode, including locations.
+
+    Raises ValueError for a version that MLIR cannot write; by default it is the newest.
+    """
     import io
 
     buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
+    module.operation.write_bytecode(buffer, version)
     return buffer.getvalue()
 
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from hespas.support.errors import HespasError
 
-SEPARATOR = re.compile(rb"^[ \t]*// -----[^\n]*(?:\n|\Z)", re.MULTILINE)
 ONLY_COMMENTS = re.compile(rb"(?:[ \t\r\n]|//[^\n]*(?:\n|\Z))*")
 EXPECTED = re.compile(
     r"expected-(?P<kind>error|note|remark|warning)(?P<re>-re)?\s*"
@@ -83,8 +82,8 @@ def _find_place(text: str) -> tuple[str, int | None]:
     return (place["file"].strip('"'), int(place["line"])) if place else ("", None)
 
 
-def split_at_separators(data: bytes, name: str) -> list[tuple[int, bytes]]:
-    """Split at ``// -----`` lines into (number of lines before it, part).
+def split_at_separators(data: bytes, name: str, separator: str) -> list[tuple[int, bytes]]:
+    """Split at lines that begin with a separator into (number of lines before it, part).
 
     A part of comments alone, such as one with RUN lines, is left out, unless it expects a
     diagnostic.
@@ -96,8 +95,9 @@ def split_at_separators(data: bytes, name: str) -> list[tuple[int, bytes]]:
         raise HespasError(
             "bytecode cannot be split", where=name, remedy="leave out --split-input-file"
         )
+    lines = rb"^[ \t]*%b[^\n]*(?:\n|\Z)" % re.escape(separator.encode())
     parts, start = [], 0
-    for match in [*SEPARATOR.finditer(data), None]:
+    for match in [*re.finditer(lines, data, re.MULTILINE), None]:
         end = match.start() if match else len(data)
         part = data[start:end]
         if b"expected-" in part or not ONLY_COMMENTS.fullmatch(part):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError, fill_in_file_name
 from hespas.support.records import record
+from hespas.support.settings import BOOLS
 from hespas.tools import console_scripts
 from hespas.tools.commands.shared_flags import add_module_flags
 
@@ -37,6 +38,51 @@ pass by spaces.
 
 
 ALL, ONLY_EXPECTED = "all", "only-expected"  # what --verify-diagnostics checks
+SEPARATOR = "// -----"  # of the parts of a file
+# What a flag has as its value if it is written without one. argparse would take the input file.
+IMPLICIT_VALUES = {"--verify-diagnostics": ALL, "--split-input-file": SEPARATOR}
+# Flags of mlir-opt that hespas-opt cannot have, with the remedy.
+_LEFT_OUT = "leave it out"
+_OF_DEBUG_BUILDS = "it belongs to debug builds of MLIR's own tools"
+REFUSED_FLAGS = {
+    "debug": _OF_DEBUG_BUILDS,
+    "debug-only": _OF_DEBUG_BUILDS,
+    "mlir-debug-counter": _OF_DEBUG_BUILDS,
+    "mlir-enable-debugger-hook": _OF_DEBUG_BUILDS,
+    "elide-resource-data-from-bytecode": f"{_LEFT_OUT}: bytecode contains all resources",
+    "emit-bytecode-producer": _LEFT_OUT,
+    "help-hidden": "use --help",
+    "help-list": "use --help",
+    "load-dialect-plugin": "read the ops of a dialect with --irdl-file or "
+    "--allow-unregistered-dialect",
+    "load-pass-plugin": "install a Python package with the entry point hespas.passes",
+    "log-actions-to": "use --mlir-print-ir-before-all",
+    "log-mlir-actions-filter": "use --mlir-print-ir-before",
+    "profile-actions-to": "use --timing",
+    "mlir-generate-reproducer": "use --mlir-pass-pipeline-crash-reproducer=FILE",
+    "mlir-reproducer-before-all": "use --mlir-pass-pipeline-crash-reproducer=FILE",
+    "mlir-pass-pipeline-local-reproducer": f"{_LEFT_OUT}: a reproducer has the pass that failed "
+    "and those after it",
+    "mlir-pass-statistics": "use --timing, or --op-stats for the ops of a module",
+    "mlir-pass-statistics-display": "use --timing, or --op-stats for the ops of a module",
+    "mlir-pretty-debuginfo": "use --mlir-print-debuginfo",
+    "mlir-print-assume-verified": f"{_LEFT_OUT}: a module is printed so",
+    "mlir-print-elementsattrs-with-hex-if-larger": "use --mlir-elide-elementsattrs-if-larger=N, "
+    "or --emit-bytecode",
+    "mlir-print-ir-tree-dir": "use --mlir-print-ir-after-all 2> FILE",
+    "mlir-print-op-on-diagnostic": f"{_LEFT_OUT}: errors are one line",
+    "mlir-print-skip-regions": "use --op-stats",
+    "mlir-print-stacktrace-on-diagnostic": _LEFT_OUT,
+    "mlir-print-unique-ssa-ids": "use --mlir-use-nameloc-as-prefix",
+    "mlir-print-value-users": _LEFT_OUT,
+    "mlir-timing-display": "use --timing, which prints a list",
+    "mlir-very-unsafe-disable-verifier-on-parsing": f"{_LEFT_OUT}: each module is verified",
+    "no-implicit-module": f"{_LEFT_OUT}: a module in the file is the module",
+    "register-plugin": "install a Python package with the entry point hespas.passes",
+    "show-dialects": "hespas reads builtin, func, stablehlo, chlo, vhlo, mhlo, sdy and upstream "
+    "dialects",
+    "verify-roundtrip": "compare the output with that of a second hespas-opt",
+}
 
 
 def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
@@ -70,6 +116,10 @@ def _add_form_flags(parser: argparse.ArgumentParser) -> None:
     add("--disable-output", action="store_true", help="do not print the module")
     add("--mlir-print-op-generic", action="store_true", help="print ops in the generic form")
     add(
+        "--emit-bytecode-version", type=int, metavar="N",
+        help="version of the bytecode; default: the newest",
+    )  # fmt: skip
+    add(
         "--mlir-print-local-scope", action="store_true",
         help="print attributes and locations in place, without aliases",
     )  # fmt: skip
@@ -99,9 +149,14 @@ def _add_reading_flags(parser: argparse.ArgumentParser) -> None:
         help="accept and verify the ops that this IRDL file defines; may be repeated",
     )  # fmt: skip
     add(
-        "--split-input-file", action="store_true",
-        help="process the parts between '// -----' separately, and print those without an error; "
-        "with -o, nothing is written if a part has one",
+        "--split-input-file", nargs="?", const=SEPARATOR, metavar="SEPARATOR",
+        help=f"process the parts between lines with '{SEPARATOR}', or another separator, "
+        "separately, and print those without an error; with -o, nothing is written if a part has "
+        "one",
+    )  # fmt: skip
+    add(
+        "--output-split-marker", default=SEPARATOR, metavar="SEPARATOR",
+        help=f"what is printed between the parts of --split-input-file (default {SEPARATOR})",
     )  # fmt: skip
     add(
         "--verify-diagnostics", nargs="?", const=ALL, choices=(ALL, ONLY_EXPECTED),
@@ -209,6 +264,12 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
         for string in action.option_strings
         if action.nargs is None
     }
+    switches = {
+        string
+        for action in parser._actions
+        for string in action.option_strings
+        if action.nargs == 0
+    }
     steps: list[PipelineStep] = []
     rest: list[str] = []
     pass_flag, after_passes = "", []  # words after a pass that are no files: options, it seems
@@ -221,8 +282,11 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
             flag, equals, value = "-p", "=", item[2:]
         if flag in ("-p", "--pass-pipeline"):
             text = value if equals else next(items, None)
-            if text is None:
-                raise UsageError(f"{flag} needs a pipeline")
+            if not text:
+                raise UsageError(
+                    f"{flag} needs a pipeline",
+                    remedy="" if text is None else "builtin.module() is one without passes",
+                )
             from hespas.passes import pipeline
 
             steps += pipeline.parse_pipeline(text)
@@ -231,9 +295,11 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
             pass_flag = flag
         elif re.match("-[A-Za-z][A-Za-z-]+$", flag):  # argparse would read -pass-pipeline as -p
             raise UsageError(f"there is no option {flag}", remedy=f"write it as -{flag}")
+        elif equals and flag in switches and value.lower() in BOOLS:  # as in MLIR's tools
+            rest = [other for other in rest if other != flag]
+            rest += [flag] if BOOLS[value.lower()] else []
         else:
-            # Its value is optional: argparse would take the input file for it.
-            rest.append(f"{item}={ALL}" if item == "--verify-diagnostics" else item)
+            rest.append(f"{item}={IMPLICIT_VALUES[item]}" if item in IMPLICIT_VALUES else item)
             if last_pass and not item.startswith("-") and not os.path.exists(item):
                 after_passes.append(f"{last_pass}={item}")
             if item in with_value:
@@ -268,6 +334,10 @@ def _build_pass_step(name: str, options: str) -> PipelineStep:
 
     if registry.is_pass_name(name):
         return pipeline.build_pass_from_text(name, options)
+    if name in REFUSED_FLAGS:
+        raise UsageError(
+            f"hespas-opt has no flag --{name} of MLIR's tools", remedy=REFUSED_FLAGS[name]
+        )
     bare, brace, rest = name.partition("{")
     if brace and registry.is_pass_name(bare):  # as in a textual pipeline
         written = f"{rest}={options}" if options else rest
@@ -336,7 +406,11 @@ def _discards_output(options: argparse.Namespace) -> bool:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    """Raise UsageError for options that exclude each other."""
+    """Raise UsageError for options that exclude each other, or have no meaning."""
+    if options.split_input_file == "":
+        raise UsageError("--split-input-file needs a separator", remedy="leave out '='")
+    if options.emit_bytecode_version is not None and not options.emit_bytecode:
+        raise UsageError("--emit-bytecode-version is for --emit-bytecode", remedy="add it")
     reproducer = options.mlir_pass_pipeline_crash_reproducer
     for path in (options.input, options.output):
         if reproducer and os.path.realpath(reproducer) == os.path.realpath(path):
@@ -395,7 +469,7 @@ def _process_parts(job: _OptJob) -> int:
         job.steps = ir_printing.read_pipeline(data, name)
     parts = [(0, data)]
     if options.split_input_file:
-        parts = expected_diagnostics.split_at_separators(data, name)
+        parts = expected_diagnostics.split_at_separators(data, name, options.split_input_file)
         if len(parts) > 1 and not options.verify_diagnostics:
             _refuse_shared_outputs(job.steps)
     outputs, problems = [], []
@@ -420,7 +494,7 @@ def _process_parts(job: _OptJob) -> int:
         print("\n".join(problems), file=sys.stderr)
     # Good parts are shown, but a file with some of the parts would look complete.
     if not problems or (options.output == "-" and not options.verify_diagnostics):
-        _write_module_output(options, b"// -----\n\n".join(outputs))
+        _write_module_output(options, f"{options.output_split_marker}\n\n".encode().join(outputs))
     return console_scripts.EXIT_ERROR if problems else 0
 
 
@@ -563,12 +637,26 @@ class _OptJob:
         if _discards_output(options):
             return b""
         if options.emit_bytecode:
-            from hespas.workflows import module_output
-
-            return module_output.to_mlir_bytecode(module)
+            return _encode_bytecode(module, options.emit_bytecode_version)
         from hespas.tools.ir_printing import render_as_asked
 
         return render_as_asked(module, options)
+
+
+def _encode_bytecode(module: Any, version: int | None) -> bytes:
+    """Encode a module as bytecode. Raises UsageError for a version that MLIR does not write."""
+    from hespas.dialects.mlir import capture_native_stderr
+    from hespas.workflows import module_output
+
+    if version is None:
+        return module_output.to_mlir_bytecode(module)
+    with capture_native_stderr() as lines:
+        try:
+            return module_output.to_mlir_bytecode(module, version)
+        except ValueError as error:
+            reason = str(error)
+    reason = lines[0].rpartition("error: ")[2] if lines else reason
+    raise UsageError(f"--emit-bytecode-version: {reason}")
 
 
 def _format_pipeline_dump(steps: Sequence[PipelineStep]) -> str:

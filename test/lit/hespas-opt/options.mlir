@@ -14,7 +14,7 @@
 // RUN: not hespas-opt %s -p "roofline-annotate=node=H100_80GB" 2>&1 | filecheck %s --check-prefix=EQUALS
 // RUN: not hespas-opt %s -p "split-linear(block-limit=64)" 2>&1 | filecheck %s --check-prefix=BRACKETS
 // RUN: not hespas-opt %s -p "split-linear cse,emit-chakra roofline-annotate" 2>&1 | filecheck %s --check-prefix=SPACE
-// RUN: not hespas-opt %s --keep-going=true 2>&1 | filecheck %s --check-prefix=SWITCH
+// RUN: not hespas-opt %s --keep-going=yes 2>&1 | filecheck %s --check-prefix=SWITCH
 // RUN: not hespas-opt %s --cse=foo 2>&1 | filecheck %s --check-prefix=FOREIGN
 
 /// Who writes an option in another form is told how it is written.
@@ -35,7 +35,7 @@
 // EQUALS: cannot read the pass 'roofline-annotate=node=H100_80GB'; write roofline-annotate{node=H100_80GB}
 // BRACKETS: cannot read the pass 'split-linear(block-limit=64)'; write split-linear{block-limit=64}
 // SPACE: cannot read the pass 'split-linear cse'; separate passes by commas: split-linear,cse
-// SWITCH: --keep-going takes no value; leave out '=true'
+// SWITCH: --keep-going takes no value; leave out '=yes'
 // FOREIGN: no such option foo; MLIR documents its options: NAME=VALUE, separated by spaces
 
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
