@@ -70,6 +70,10 @@ FOREIGN_PART = r"`?[!#]\"?(?P<dialect>[A-Za-z_][\w$-]*)"  # of a type or attribu
 FOREIGN_OP = r"\"(?P<op>(?P<dialect>[A-Za-z_][\w$-]*)\.[\w.$-]+)\"\s*$"
 UNKNOWN = r"unregistered operation '[^']*' found in dialect"
 ADVICE = r"\. If this is intended, please .*"  # it names options of mlir-opt
+# A file of definitions was named as the program.
+IRDL_REMEDY = (
+    "a file that defines dialects goes with a program: hespas-opt PROGRAM --irdl-file=FILE"
+)
 LOWERINGS = {
     "torch": ", as torch_mlir.fx.export_and_import does with output_type='stablehlo'",
     "quant": ": stablehlo-opt --stablehlo-legalize-quant-to-math",
@@ -105,12 +109,15 @@ def to_hespas_error(
         return result
     if foreign is not None and "op" in foreign.re.groupindex:
         message = f"'{foreign['op']}' is of a dialect that hespas does not read"
-    lowering = LOWERINGS.get(dialect or "", "")
-    source = f"from {dialect} " if dialect else ""
-    remedy = (
-        f"lower the program {source}to StableHLO first{lowering}; "
-        "or read its generic form with --allow-unregistered-dialect, and declare its costs"
-    )
+    if dialect == "irdl":
+        remedy = IRDL_REMEDY
+    else:
+        lowering = LOWERINGS.get(dialect or "", "")
+        source = f"from {dialect} " if dialect else ""
+        remedy = (
+            f"lower the program {source}to StableHLO first{lowering}; "
+            "or read its generic form with --allow-unregistered-dialect, and declare its costs"
+        )
     result = HespasError(message, where=where, remedy=remedy)
     result.notes = list_attached_diagnostics(error, context)
     return result
@@ -124,7 +131,10 @@ def _read_text_before(text: bytes, place: str) -> str:
 
 
 def _suggest_remedy(message: str) -> str:
-    if re.search(SPELLED, message):
+    spelled = re.search(SPELLED, message)
+    if spelled:
+        if spelled["dialect"] == "irdl":
+            return IRDL_REMEDY
         return (
             "hespas reads builtin, func, stablehlo, chlo, vhlo, mhlo, sdy and upstream dialects; "
             "others in generic form only (mlir-opt --mlir-print-op-generic)"

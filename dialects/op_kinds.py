@@ -216,6 +216,13 @@ def find_entry_function(
     public = [function for function in table.values() if not has_private_symbol(function)]
     entry_function = public[0] if len(public) == 1 else table.get("main")
     if entry_function is None:
+        nested = _list_nested_modules(module)
+        if len(nested) == 1 and not public:
+            raise HespasError(
+                "the functions are in a module inside the module, where they are no program",
+                op=nested[0],
+                remedy="take them out of it",
+            )
         problem = "several public functions and none is 'main'" if public else "no public function"
         raise HespasError(
             f"the module has {problem}", op=module.operation, remedy=_find_entry_remedy(module)
@@ -227,16 +234,23 @@ def find_entry_function(
 
 def _find_entry_remedy(module: ir.Module) -> str:
     """Return what to do about a module without an entry function."""
-    names = [view.operation.name for view in module.body.operations]
-    if names.count("builtin.module") > 1:
+    if len(_list_nested_modules(module)) > 1:
         return "write each module to a file of its own"
     for view in module.body.operations:
         name = view.operation.name
         if name.startswith("vhlo."):
             return f"convert {name} with vhlo-legalize-to-stablehlo"
-        if name == "builtin.module" and len(view.operation.regions[0].blocks[0].operations):
-            return "take the functions out of the nested module"
     return "name one 'main'"
+
+
+def _list_nested_modules(module: ir.Module) -> list[ir.Operation]:
+    """List the modules in a module that contain ops."""
+    return [
+        view.operation
+        for view in module.body.operations
+        if view.operation.name == "builtin.module"
+        and len(view.operation.regions[0].blocks[0].operations)
+    ]
 
 
 def get_collective_name(op: ir.Operation) -> str:

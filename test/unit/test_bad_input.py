@@ -194,6 +194,10 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
         TEXT.replace(DOT, "tosa.matmul %x"),
         "^f:3:10: .*tosa.*; lower the program from tosa to StableHLO first",
     ),
+    "definitions": (
+        "irdl.dialect @acme {}",
+        "^f:1:1: error: .*irdl.*; a file that defines dialects goes with a program: hespas-opt",
+    ),
     "invalid op": (TEXT.replace("[1] x [0]", "[7] x [0]"), "^f:3:10: error: .*7 is out of range"),
     "no rank": (
         "func.func @main(%x: tensor<*xf32>) -> tensor<*xf32> {\n"

@@ -26,8 +26,8 @@ func.func @b() { return }
 
 /// Functions of a nested module.
 
-// expected-error @+1 {{the module has no public function; take the functions out of the nested module}}
 module @outer {
+  // expected-error @+1 {{the functions are in a module inside the module, where they are no program; take them out of it}}
   module @inner {
     func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
       return %x : tensor<8xf32>
