@@ -77,13 +77,13 @@ def list_pass_names() -> list[str]:
 
 def is_pass_name(name: str) -> bool:
     """Return whether a pass has this name, without importing any pass."""
-    return _is_builtin(name) or name in find_plugins() or bool(_find_estimator(name))
+    return is_builtin_pass_name(name) or name in find_plugins() or bool(_find_estimator(name))
 
 
 def load_pass_class(name: str) -> type[Pass]:
     """Import or generate the class of a pass. Raises UsageError that suggests a similar name."""
     import_path = PASSES.get(name)
-    if import_path is None and not _is_builtin(name):
+    if import_path is None and not is_builtin_pass_name(name):
         import_path = find_plugins().get(name)
     if import_path is not None:
         cls = load_subclass(import_path, Pass, "pass")
@@ -123,7 +123,8 @@ def _check_declaration(cls: type[Pass], name: str, import_path: str) -> None:
             )
 
 
-def _is_builtin(name: str) -> bool:
+def is_builtin_pass_name(name: str) -> bool:
+    """Return whether a pass of hespas itself has this name."""
     return name in PASSES or (
         name.endswith(_ESTIMATOR_SUFFIX)
         and name.removesuffix(_ESTIMATOR_SUFFIX) in estimators.ESTIMATORS

@@ -94,7 +94,6 @@ def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "hespas-opt",
         description=DESCRIPTION,
-        epilog=_format_pass_help() if with_passes else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
         add_help=False,
@@ -107,6 +106,8 @@ def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
     _add_form_flags(parser)
     _add_reading_flags(parser)
     _add_pipeline_flags(parser)
+    if with_passes:
+        parser.epilog = _format_pass_help(parser)
     return parser
 
 
@@ -229,8 +230,10 @@ def _add_pipeline_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _format_pass_help() -> str:
+def _format_pass_help(parser: argparse.ArgumentParser) -> str:
     from hespas.passes import registry
+
+    _check_guest_passes(list_flags(parser))
 
     lines = ["passes:"]
     for name in registry.list_pass_names():
@@ -304,11 +307,35 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
                 after_passes.append(f"{last_pass}={item}")
             if item in with_value:
                 rest += [value for value in [next(items, None)] if value is not None]
+    if _may_contain_guests(steps):
+        _check_guest_passes(own)
     try:
         parser.error = functools.partial(_raise_usage_error, after_passes)  # type: ignore[method-assign]
         return parser.parse_args(rest), steps
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from None
+
+
+def _may_contain_guests(steps: Sequence[PipelineStep]) -> bool:
+    """Return whether a pipeline has passes that are not of hespas, so that packages are known."""
+    if not steps:
+        return False
+    from hespas.passes import registry
+
+    return any(not registry.is_builtin_pass_name(step.name) for step in steps)
+
+
+def _check_guest_passes(own: Collection[str]) -> None:
+    """Raise UsageError for a pass of a package whose flag would be an option of the tool."""
+    from hespas.passes import registry
+
+    for name, import_path in sorted(registry.find_plugins().items()):
+        if f"--{name}" in own:
+            raise UsageError(
+                f"a package defines the pass '{name}' ({import_path}), which is an option of "
+                "hespas-opt",
+                remedy="uninstall the package, or give its pass another name",
+            )
 
 
 def _is_flag_with_dash(name: str, own: Collection[str]) -> bool:
@@ -435,6 +462,7 @@ def _format_pass_list() -> str:
     from hespas.passes.native_passes import MODULE, list_native_passes
     from hespas.passes.pass_list import PassList
 
+    _check_guest_passes(list_flags(build_parser()))
     lines = ["passes of hespas and of installed packages:"]
     for name in registry.list_pass_names():
         try:

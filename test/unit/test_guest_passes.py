@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import FACTS, PassRun
 from hespas.passes.pipeline import PassInstrumentation, run_pipeline
 from hespas.support.errors import HespasError, UsageError
+from hespas.tools import hespas_opt
 
 ANNOTATE = "roofline-annotate{node=A100_SXM_40GB}"
 CHAIN = program(
@@ -134,18 +137,41 @@ def test_a_builtin_pass_is_verified_on_its_own_on_request(monkeypatch):
     assert verified[-3:] == ["prepare", "cse", "op-stats"]
 
 
-def test_a_package_cannot_define_a_pass_of_mlir(
+@pytest.fixture
+def define_guest_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The pass would run in the place of the native one, but not where it is nested."""
-    info = tmp_path / "guest-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Name: guest\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[hespas.passes]\ncse = guest:CsePass\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    registry.find_plugins.cache_clear()
-    try:
-        with pytest.raises(UsageError, match=r"'cse' \(guest:CsePass\), which MLIR has"):
-            registry.find_plugins()
-    finally:
+) -> Iterator[Callable[[str], None]]:
+    """A function that installs a package with a pass of a name."""
+
+    def define(name: str) -> None:
+        info = tmp_path / "guest-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Name: guest\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[hespas.passes]\n{name} = guest:GuestPass\n")
+        (tmp_path / "guest.py").write_text(
+            f"from hespas.plugin import Pass\nclass GuestPass(Pass):\n    name = {name!r}\n"
+        )
+        monkeypatch.syspath_prepend(str(tmp_path))
         registry.find_plugins.cache_clear()
+
+    yield define
+    registry.find_plugins.cache_clear()
+    sys.modules.pop("guest", None)
+
+
+def test_a_package_cannot_define_a_pass_of_mlir(define_guest_pass: Callable[[str], None]) -> None:
+    """The pass would run in the place of the native one, but not where it is nested."""
+    define_guest_pass("cse")
+    with pytest.raises(UsageError, match=r"'cse' \(guest:GuestPass\), which MLIR has"):
+        registry.find_plugins()
+
+
+@pytest.mark.parametrize("argument", ["--help", "--list-passes", "--pass-pipeline=timing"])
+def test_a_pass_of_a_package_cannot_have_the_name_of_an_option(
+    define_guest_pass: Callable[[str], None], argument: str
+) -> None:
+    """The flag would be the option, so that the pass would not run."""
+    define_guest_pass("timing")
+    message = r"the pass 'timing' \(guest:GuestPass\), which is an option of hespas-opt"
+    with pytest.raises(UsageError, match=message):
+        hespas_opt.main([argument])
