@@ -438,6 +438,8 @@ def _add_native_pass(manager: PassManager, step: NativePass, options: Sequence[s
 
 
 def _build_unknown_pass_error(name: str, step: NativePass, options: Sequence[str]) -> UsageError:
+    if not name:
+        return UsageError(f"an empty pass name in the pipeline '{step.text}'")
     if registry.is_pass_name(name):
         anchor = step.name
         nested = f"a {MODULE} in the module" if anchor == MODULE else anchor

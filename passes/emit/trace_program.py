@@ -39,7 +39,7 @@ from hespas.passes.emit.trace_order import (
     Value,
 )
 from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assumed_trips
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, format_op_place
 from hespas.support.records import record
 
 MAX_STEPS = 20_000_000
@@ -226,8 +226,8 @@ class _BlockReader:
         number = require_branch_number(op)
         if is_selected_at_run_time(op, self.maker.functions):
             self.run.warn(
-                f"{op.name} contains collectives and selects its branch at run time: "
-                f"the trace contains branch {number}"
+                f"{format_op_place(op, self.run.input_name)} contains collectives and selects its "
+                f"branch at run time: the trace contains branch {number}"
             )
         return _BlockOp(
             self._number_values(op.operands),

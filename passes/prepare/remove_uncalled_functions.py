@@ -7,6 +7,7 @@ from typing import ClassVar
 from hespas.dialects.mlir import ir
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
+from hespas.support.errors import format_op_place
 
 
 class RemoveUncalledFunctionsPass(PrepareStep):
@@ -20,6 +21,8 @@ class RemoveUncalledFunctionsPass(PrepareStep):
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         uncalled = view.census.uncalled
         for name, contents in uncalled.items():
-            run.warn(f"the function @{name} is not called from the entry function: removed")
+            place = format_op_place(contents.function, run.input_name)
+            place = place.removeprefix(contents.function.name)
+            run.warn(f"the function @{name}{place} is not called from the entry function: removed")
             contents.function.erase()
         return bool(uncalled)

@@ -3,7 +3,7 @@
 
 /// Of two branches that communicate, the trace has the one that sends most, and a warning says so.
 
-// SAYS: warning: {{.*}}stablehlo.if contains collectives and selects its branch at run time: the trace contains branch 1
+// SAYS: warning: {{.*}}stablehlo.if ({{.*}}branch.mlir:{{[0-9]+:[0-9]+}}) contains collectives and selects its branch at run time: the trace contains branch 1
 // CHECK: COMM_COLL 'all_gather.{{[01]}}' {{.*}}comm_size=4096
 // CHECK-NOT: COMM_COLL
 module attributes {mhlo.num_replicas = 2 : i32} {

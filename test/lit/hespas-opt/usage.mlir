@@ -18,7 +18,9 @@
 // RUN: hespas-opt %s "--inline=default-pipeline=canonicalize{top-down=0},cse max-iterations=2" --split-linear | filecheck %s --check-prefix=MODULE
 // RUN: not hespas-opt %s --stablehlo-compatibility-expander=target=1.x 2>&1 | filecheck %s --check-prefix=VERSION
 // RUN: not hespas-opt %s --run-reproducer 2>&1 | filecheck %s --check-prefix=REPRODUCER
+// RUN: not hespas-opt %s -p "func.func()" 2>&1 | filecheck %s --check-prefix=NAMELESS
 
+// NAMELESS: error: an empty pass name in the pipeline 'func.func()'
 // OPTION: error: there is no option or pass --mlir-print-ir-befor; did you mean 'mlir-print-ir-before'
 // DASH: error: there is no option -pass-pipeline; write it as --pass-pipeline
 // UNKNOWN: error: there is no option or pass --colour; hespas-opt --list-passes lists all passes

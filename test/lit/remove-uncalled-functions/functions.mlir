@@ -4,8 +4,8 @@
 /// The entry is main where several functions are public. The others go with a warning, and so do those that
 /// only they call; a private function that nothing calls goes without one.
 
-// CHECK: warning: the function @other is not called from the entry function: removed
-// CHECK-NEXT: warning: the function @helper is not called from the entry function: removed
+// CHECK: warning: the function @other ({{.*}}functions.mlir:{{[0-9]+:[0-9]+}}) is not called from the entry function: removed
+// CHECK-NEXT: warning: the function @helper ({{.*}}functions.mlir:{{[0-9]+:[0-9]+}}) is not called from the entry function: removed
 // CHECK-NOT: warning
 // CHECK-LABEL: module @several
 // CHECK-NEXT: func.func @main
