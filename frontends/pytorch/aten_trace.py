@@ -167,16 +167,23 @@ def _mark_recomputation() -> Iterator[None]:
 
     def run(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         def run_again(*operands: Any, **options: Any) -> Any:  # the first run is elsewhere
-            start = len(_get_traced_nodes())
-            try:
+            with mark_recomputed_nodes():
                 return function(*operands, **options)
-            finally:  # it stops early, by an exception
-                _name_new_nodes(start, "", aten_ops.RECOMPUTED)
 
         return original(run_again, *args, **keywords)
 
     with mock.patch.object(checkpoint, name, run):
         yield
+
+
+@contextlib.contextmanager
+def mark_recomputed_nodes() -> Iterator[None]:
+    """Mark the nodes that are traced meanwhile as ops that run again for the backward pass."""
+    start = len(_get_traced_nodes())
+    try:
+        yield
+    finally:  # torch.utils.checkpoint stops early, by an exception
+        _name_new_nodes(start, "", aten_ops.RECOMPUTED)
 
 
 def _get_traced_nodes() -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from jax.sharding import PartitionSpec
 from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor.placement_types import _StridedShard
 from torch.utils import _pytree as pytree
 
 from hespas.support.errors import HespasError
@@ -117,10 +118,16 @@ def to_partition_spec(tensor: DTensor, axes: Mapping[str, int]) -> PartitionSpec
     """
     parts: list[list[str]] = [[] for _ in tensor.shape]
     labels = tensor.device_mesh.mesh_dim_names or ()
-    for axis, placed in zip(labels, tensor.placements, strict=True):
+    # A strided shard, as ``fully_shard`` makes it of a parallel layer's weight, is a part of what
+    # the axes behind its own have divided.
+    placements = sorted(
+        zip(labels, tensor.placements, strict=True),
+        key=lambda pair: isinstance(pair[1], _StridedShard),
+    )
+    for axis, placed in placements:
         if axis not in axes:
             raise HespasError(f"a DTensor is placed on the axis '{axis}', which the mesh lacks")
-        if isinstance(placed, Shard):
+        if isinstance(placed, (Shard, _StridedShard)):
             parts[placed.dim].append(axis)
         elif not placed.is_replicate():
             raise HespasError(

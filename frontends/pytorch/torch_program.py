@@ -13,15 +13,14 @@ import jax
 import torch
 from jax.sharding import PartitionSpec
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.func import functional_call
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as pytree
 
 from hespas.dialects.attrs import GROUPED_PRODUCTS, UNFUSED_ATTENTION
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.pytorch import aten_ops, aten_trace, tensor_arguments
+from hespas.frontends.pytorch import aten_ops, aten_trace, data_parallel_wrappers, tensor_arguments
 from hespas.frontends.pytorch.tensor_arguments import TensorLeaf
 from hespas.support.errors import HespasError
 
@@ -146,21 +145,15 @@ def _get_uncompiled_program(program: Any) -> Any:
 
 
 def _check_data_parallel_wrappers(module: torch.nn.Module) -> None:
-    """Raise HespasError for wrappers that act through hooks and streams, which are not traced."""
+    """Raise HespasError for the older wrapper of FSDP, whose hooks cannot be replaced by ops."""
     for name, child in module.named_modules():
-        for kind, word in (
-            (FSDPModule, "fully_shard"),
-            (FullyShardedDataParallel, "FullyShardedDataParallel"),
-            (DistributedDataParallel, "DistributedDataParallel"),
-        ):
-            if isinstance(child, kind):
-                place = f"the module '{name}'" if name else "the program"
-                raise HespasError(
-                    f"{place} is wrapped by {word}, which acts through hooks and cannot be traced",
-                    remedy="export the plain module with mesh={'data': N} and shardings="
-                    "{'weights.*': P('data'), 'x': P('data')}; or place its weights by "
-                    "distribute_tensor",
-                )
+        if isinstance(child, FullyShardedDataParallel):
+            place = f"the module '{name}'" if name else "the program"
+            raise HespasError(
+                f"{place} is wrapped by FullyShardedDataParallel, which acts through hooks and "
+                "cannot be traced",
+                remedy="call fully_shard on the plain modules instead",
+            )
 
 
 def _get_mesh_axes(mesh: Any) -> dict[str, int]:
@@ -245,9 +238,9 @@ def _trace_function(
         return [_to_local_result(result, axes, specs) for result in results]
 
     shapes = [(leaf.local, leaf.dtype) for leaf in leaves]
-    graph = aten_trace.trace_aten_graph(
-        run_on_leaves, shapes, module, mesh.device_type if mesh is not None else "cpu"
-    )
+    device = mesh.device_type if mesh is not None else "cpu"
+    with data_parallel_wrappers.run_wrappers_by_ops(module):
+        graph = aten_trace.trace_aten_graph(run_on_leaves, shapes, module, device)
     groups = (
         {str(mesh.get_group(axis).group_name): axis for axis in axes} if mesh is not None else {}
     )

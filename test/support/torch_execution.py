@@ -5,6 +5,7 @@ A process of its own: pytest's never imports torch.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -25,7 +26,7 @@ import torch.distributed as dist
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -34,6 +35,7 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn import functional
 from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
@@ -105,6 +107,17 @@ class MLP(nn.Module):
 
     def forward(self, x):
         return self.down(torch.relu(self.up(x)))
+
+
+class Repeated(nn.Module):
+    """A module that runs again for the backward pass."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant=False)
 
 
 def numpy(tree):
@@ -271,6 +284,95 @@ def sharded_training():
     program = to_exportable("case", step, (step.state, batch), mesh=mesh)
     state = {**single.state, "count": torch.zeros(())}
     return difference(distributed(program, (state, x)), single(state, x))
+
+
+def fully_sharded_training():
+    """Steps of ``fully_shard`` with what it composes with, against one device."""
+    differences = []
+    for axes, resharded, tensor_parallel in (
+        ({"data": 8}, True, False),
+        ({"data": 8}, False, False),
+        ({"replica": 2, "data": 4}, True, False),
+        ({"data": 4, "tensor": 2}, True, True),
+    ):
+        whole, x = nn.Sequential(MLP(), Repeated(MLP()), nn.Linear(32, 8)), torch.randn(16, 32)
+        with torch.device("meta"):
+            module = nn.Sequential(MLP(), Repeated(MLP()), nn.Linear(32, 8))
+        mesh = init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
+        sharded = mesh["data"] if tensor_parallel else mesh
+        for layer in (module[0], module[1].inner):
+            if tensor_parallel:
+                plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+                parallelize_module(layer, mesh["tensor"], plan)
+            fully_shard(layer, mesh=sharded, reshard_after_forward=resharded)
+        fully_shard(module, mesh=sharded)
+
+        def loss(model, x):
+            return model(x).pow(2).mean()
+
+        step, single = TorchTrainingStep(module, loss), TorchTrainingStep(whole, loss)
+        rows = P(tuple(axis for axis in axes if axis != "tensor"))
+        program = to_exportable(
+            "case", step, (step.state, torch.empty(16, 32, device="meta")),
+            mesh=mesh, shardings={"batch*": rows},
+        )  # fmt: skip
+        state = {**single.state, "count": torch.zeros(())}
+        *results, _ = distributed(program, (state, x))  # the loss is that of the local batch
+        differences.append(difference(results, single(state, x)[0]))
+    return max(differences)
+
+
+def replicated_training():
+    """A step of DistributedDataParallel in several buckets, with a frozen bias."""
+    whole = nn.Sequential(MLP(), Repeated(MLP()), nn.Linear(32, 8))
+    module = copy.deepcopy(whole)
+    module[0].up.bias.requires_grad_(False)
+    whole[0].up.bias.requires_grad_(False)
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    wrapper = DistributedDataParallel(module, device_mesh=mesh, bucket_cap_mb=0.01)
+
+    def loss(model, x):
+        return model(x).pow(2).mean()
+
+    step, single = TorchTrainingStep(wrapper, loss), TorchTrainingStep(whole, loss)
+    x = torch.randn(16, 32)
+    program = to_exportable("case", step, (step.state, x), mesh=mesh, shardings={"b*": P("data")})
+    state = {**single.state, "count": torch.zeros(())}
+    *results, _ = distributed(program, (state, x))
+    return difference(results, single(state, x)[0])
+
+
+def list_replicated_collectives():
+    """The collectives of a step of DistributedDataParallel, with the types of results."""
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    module = nn.Sequential(nn.Linear(1024, 1024), nn.BatchNorm1d(1024), nn.Linear(1024, 512))
+    wrapper = DistributedDataParallel(module, device_mesh=mesh)
+    step = TorchTrainingStep(wrapper, lambda m, x: m(x).pow(2).mean())
+    program = to_exportable(
+        "case", step, (step.state, torch.empty(16, 1024)), mesh=mesh, shardings={"b*": P("data")}
+    )
+    return list_collectives(program)
+
+
+def list_sharded_collectives():
+    """The collectives of a mixed-precision step of ``fully_shard``, with the types of results."""
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    with torch.device("meta"):
+        module, x = nn.Sequential(MLP(), Repeated(MLP()), MLP()), torch.empty(16, 32)
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    for child in (module[0], module[1].inner, module):
+        fully_shard(child, mesh=mesh, mp_policy=policy)
+    step = TorchTrainingStep(module, lambda m, x: m(x).float().pow(2).mean())
+    program = to_exportable(
+        "case", step, (step.state, x), mesh=mesh, shardings={"batch*": P("data")}
+    )
+    return list_collectives(program)
+
+
+def list_collectives(program):
+    text = lower_exportable(program).as_text()
+    found = re.findall(r'stablehlo\.(all_\w+|reduce_scatter)".*?-> tensor<(\w+)>', text, re.S)
+    return sorted(" ".join(pair) for pair in found)
 
 
 def dropout():
@@ -601,7 +703,10 @@ def errors():
         "arguments": lambda: to_exportable("case", MLP(), (x, x)),
         "op": lambda: lower_exportable(to_exportable("case", distances, (x,))),
         "own op": lambda: lower_exportable(to_exportable("case", lambda x: doubled(x), (x,))),
-        "fully_shard": lambda: to_exportable("case", fully_shard(MLP(), mesh=mesh), (x,)),
+        "part of the group": lambda: to_exportable(
+            "case", fully_shard(MLP(), mesh=mesh, reshard_after_forward=4), (x,), mesh=mesh
+        ),
+        "no mesh of shards": lambda: to_exportable("case", fully_shard(MLP(), mesh=mesh), (x,)),
         "captured meta": lambda: to_exportable("case", lambda y: y + x, (torch.empty(4, 6),)),
         "keywords": lambda: to_exportable(
             "case",
@@ -653,6 +758,8 @@ def main():
         "partitioned by XLA": partitioned_by_xla,
         "tensor parallel": tensor_parallel,
         "sharded training": sharded_training,
+        "fully sharded training": fully_sharded_training,
+        "replicated training": replicated_training,
         "results that are objects": results_that_are_objects,
         "compiled": compiled,
         "captured model": captured_model,
@@ -681,6 +788,8 @@ def main():
                 "errors": errors(),
                 "types": types,
                 "precisions": precisions,
+                "sharded collectives": list_sharded_collectives(),
+                "replicated collectives": list_replicated_collectives(),
             }
         )
     )

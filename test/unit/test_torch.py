@@ -39,7 +39,7 @@ def test_computes_what_torch_computes(answers):
     assert differences.pop("attention") < 0.05  # in bf16, with a step of 0.008
     assert differences.pop("random values") < 0.05  # of a mean and a deviation, of 10,000
     assert differences.pop("grouped products") < 0.02  # in bf16
-    assert len(differences) == 21
+    assert len(differences) == 23
     assert {name: d for name, d in differences.items() if not d < 1e-4} == {}
 
 
@@ -50,6 +50,25 @@ def test_products_of_f32_are_as_narrow_as_pytorch_allows(answers):
         "highest": ["HIGHEST", "DEFAULT", "DEFAULT"],
         "high": ["DEFAULT", "DEFAULT", "DEFAULT"],
     }
+
+
+@needs_torch
+def test_wrappers_of_data_parallelism_communicate_as_pytorch_does(answers):
+    """Three units of 4,192 parameters: all but the outermost are gathered again when needed.
+
+    DistributedDataParallel fills a bucket of 1 MiB from the last parameters on, and then larger
+    ones; broadcasts of buffers are all-gathers.
+    """
+    assert answers["sharded collectives"] == [
+        *["all_gather 4192xbf16"] * 5,
+        *["reduce_scatter 524xf32"] * 3,
+    ]
+    assert answers["replicated collectives"] == [
+        "all_gather 8x1xi32",
+        "all_gather 8x2048xf32",
+        "all_reduce 1051648xf32",
+        "all_reduce 524800xf32",
+    ]
 
 
 @needs_torch
@@ -73,7 +92,8 @@ def test_autocast_of_gpus_acts_on_a_trace(answers, kind):
         ("arguments", "takes 1 arguments, but 2 were passed"),
         ("op", "no JAX function for aten._cdist_backward"),
         ("own op", "no JAX function for hespas_test.relu"),
-        ("fully_shard", "the program is wrapped by fully_shard, which acts through hooks"),
+        ("part of the group", "because reshard_after_forward is a number; call fully_shard with"),
+        ("no mesh of shards", "'weights.up.weight' is a DTensor; pass its DeviceMesh as mesh"),
         ("captured meta", "uses tensors on several devices"),
         ("keywords", "1 arguments and the keywords scale, but 1 arguments were passed; pass the"),
         ("optimiser", "modifies a tensor that it captures, such as a weight"),
@@ -164,6 +184,8 @@ def test_the_examples_of_the_page(page):
     assert counts["stablehlo.all_reduce"] == 1
     groups = "[0, 1, 2, 3], [4, 5, 6, 7]", 'axis_ref<name = "tensor">'  # JAX 0.12 names the axis
     assert any(form in text for form in groups)
+    counts, text = census("shards.py", "lowered")
+    assert counts["stablehlo.all_gather"] == 6 and counts["stablehlo.reduce_scatter"] == 3
 
 
 @pytest.mark.skipif(not MISSING, reason="torch is installed")
