@@ -308,7 +308,6 @@ class Outliner:
         count = 0
         while name in self._used_names:  # as MLIR's SymbolTable names clashes
             name, count = f"{base}_{count}", count + 1
-        self._used_names.add(name)
         outputs = body.get_values(shape.outputs)
         with ir.InsertionPoint(self.module.body), body.ops[unit[0]].location:
             types, result_types = body.get_types(shape.inputs), body.get_types(shape.outputs)

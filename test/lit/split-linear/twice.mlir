@@ -2,6 +2,7 @@
 // RUN: hespas-opt %s --split-linear --roofline-annotate=node=H100_80GB --split-linear | filecheck %s --check-prefix=COSTS
 // RUN: hespas-opt %s --split-individual --split-linear | filecheck %s --check-prefix=MARKED
 // RUN: not hespas-opt %s --split-linear --split-linear=separator=reduce 2>&1 | filecheck %s --check-prefix=OTHER
+// RUN: not hespas-opt %s --split-linear=block-limit=2 --split-linear=block-limit=1 2>&1 | filecheck %s --check-prefix=OTHER
 
 /// An equal split again changes nothing, costs included; another split is an error, unless the first one has made
 /// no functions: its marks go.
