@@ -267,6 +267,14 @@ def get_symbol_name(op: ir.Operation) -> str:
         raise HespasError(f"the symbol @{attr} is not UTF-8 text", op=op) from None
 
 
+BOUNDARY = ("arg_attrs", "res_attrs")  # where a function has the attributes of its values
+
+
+def read_boundary_attrs(function: ir.Operation, where: str) -> list[Any]:
+    """Read the attributes of each argument or result of a function; empty if none has any."""
+    return list(get_attribute(function, where)) if where in function.attributes else []
+
+
 def get_attribute(op: ir.Operation, name: str) -> Any:
     """Return an attribute as ``Any``, because the stubs declare only the base class."""
     return op.attributes[name]

@@ -13,12 +13,14 @@ import math
 import re
 
 from hespas.dialects.mlir import (
+    BOUNDARY,
     decode_string_attr,
     get_attribute,
     get_call_target,
     get_defining_op,
     ir,
     list_dictionary_entries,
+    read_boundary_attrs,
     read_frontend_items,
     walk_operations,
     write_frontend_items,
@@ -225,12 +227,10 @@ def _replace_in_attributes(op: ir.Operation) -> None:
     """Replace the shardings of an op, or of a function's arguments and results."""
     if SHARDING in op.attributes:
         op.attributes[SHARDING] = _number_attribute(op.attributes[SHARDING])
-    for where in ("arg_attrs", "res_attrs"):
-        if where not in op.attributes:
-            continue
+    for where in BOUNDARY:
         dictionaries = [
             {key: value for key, value in list_dictionary_entries(attr) if value is not None}
-            for attr in get_attribute(op, where)
+            for attr in read_boundary_attrs(op, where)
         ]
         if any(SHARDING in dictionary for dictionary in dictionaries):
             for dictionary in dictionaries:

@@ -290,20 +290,18 @@ def _check_async_pairs(census: ModuleCensus) -> None:
 
 def _refuse_shardy_ops(census: ModuleCensus) -> None:
     """Raise HespasError for an op of Shardy, whose meshes this pass removes."""
-    for contents in census.functions.values():
-        for name, op in contents.ops:
-            if name in SHARDY_MARKERS:
-                raise HespasError(
-                    "the op marks something for Shardy", op=op, remedy="run --remove-markers first"
-                )
-            if name.startswith("sdy."):
-                raise HespasError(
-                    "the op divides or joins values by a sharding, and all shapes are taken as "
-                    "those of one device",
-                    op=op,
-                    remedy="run the pass that writes it before --prepare; do not set "
-                    "partition=false or local-shapes",
-                )
+    for op in census.select_ops_by_dialect("sdy"):
+        if op.name in SHARDY_MARKERS:
+            raise HespasError(
+                "the op marks something for Shardy", op=op, remedy="run --remove-markers first"
+            )
+        raise HespasError(
+            "the op divides or joins values by a sharding, and all shapes are taken as those of "
+            "one device",
+            op=op,
+            remedy="run the pass that writes it before --prepare; do not set partition=false or "
+            "local-shapes",
+        )
 
 
 def _build_comm_attr(

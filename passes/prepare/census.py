@@ -162,9 +162,14 @@ class ModuleCensus:
             for contents in self.functions.values():
                 contents.code = b""
 
-    def has_op_with_prefix(self, *prefixes: str) -> bool:
-        """Return whether there is an op whose name starts with one of ``prefixes``."""
-        return any(name.startswith(prefixes) for f in self.functions.values() for name, _ in f.ops)
+    def select_ops_by_dialect(self, *dialects: str) -> list[ir.Operation]:
+        prefixes = tuple(f"{dialect}." for dialect in dialects)
+        return [
+            op
+            for contents in self.functions.values()
+            for name, op in contents.ops
+            if name.startswith(prefixes)
+        ]
 
 
 def collect_census(module: ir.Module) -> ModuleCensus:

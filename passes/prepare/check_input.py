@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_attribute, get_symbol_name, ir, read_frontend_text
+from hespas.dialects.mlir import get_attribute, ir, read_frontend_text
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
-from hespas.passes.prepare.inline_calls import warn_of_unfused_composites
+from hespas.passes.prepare.inline_calls import order_callees_first, warn_of_unfused_composites
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError, format_op_place, format_some_places
 from hespas.support.text_tables import format_count
@@ -32,17 +32,15 @@ def check_input_form(census: ModuleCensus) -> None:
     _check_single_mesh_program(census)
     check_ranked_boundary(census)
     _check_function_bodies(census)
-    _check_recursion(census)
+    order_callees_first(census)  # XLA's compilers end the process for recursion
 
 
 def _check_single_mesh_program(census: ModuleCensus) -> None:
     """Raise HespasError for an MPMD program, which has no one program of all devices."""
     remedy = "export the program of each mesh as a module of its own"
     message = "an MPMD program runs different programs on several meshes, and hespas estimates one"
-    for contents in census.functions.values():
-        for name, op in contents.ops:
-            if name.startswith("mpmd."):
-                raise HespasError(message, op=op, remedy=remedy)
+    for op in census.select_ops_by_dialect("mpmd"):
+        raise HespasError(message, op=op, remedy=remedy)
     if any(str(type_).startswith("!mpmd.") for type_ in census.boundary_types):
         raise HespasError(message, op=census.entry, remedy=remedy)
 
@@ -74,26 +72,6 @@ def _warn_of_host_computations(census: ModuleCensus, run: PassRun) -> None:
             f"{format_count(len(calls), 'computation')} on the host ({places}): estimated as if "
             "the device ran it, because the time of the host is not known"
         )
-
-
-def _check_recursion(census: ModuleCensus) -> None:
-    """Raise HespasError for a function that calls itself, also by way of others.
-
-    XLA's compilers end the process for it.
-    """
-    done: set[str] = set()
-    open_names = [get_symbol_name(census.entry)]
-    waiting = [iter(census.functions[open_names[0]].callees)]
-    while waiting:
-        callee, call = next(waiting[-1], ("", None))
-        if call is None:
-            waiting.pop()
-            done.add(open_names.pop())
-        elif callee in open_names:
-            raise HespasError(f"the function @{callee} calls itself", op=call)
-        elif callee in census.functions and callee not in done:
-            open_names.append(callee)
-            waiting.append(iter(census.functions[callee].callees))
 
 
 def _check_function_bodies(census: ModuleCensus) -> None:

@@ -6,8 +6,8 @@ from hespas.dialects.mlir import (
     collect_meshes,
     decode_string_attr,
     find_ops,
-    get_attribute,
     ir,
+    read_boundary_attrs,
 )
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.device_grid import (
@@ -39,11 +39,17 @@ def infer_grid_and_groups(
     spread = max(_count_argument_devices(census.entry), count_mesh_devices(module))
     spell_out_axes(module, ops)
     rows: dict[ir.Attribute, Groups] = {}
+    largest: dict[ir.Attribute, int] = {}
+    claims: dict[tuple[str, int], ir.Operation] = {}
     for op in ops:
         attr = get_groups_attr(op)
-        if attr is not None and attr not in rows:
+        if attr is None:
+            continue
+        if attr not in rows:
             rows[attr] = _parse_groups(op, attr)
-    return _infer_module_grid(module, spread, ops, rows, devices), rows
+            largest[attr] = max(map(max, rows[attr]), default=-1)
+        claims.setdefault((get_group_mode(op), largest[attr]), op)
+    return infer_device_grid(module, claims, spread, devices), rows
 
 
 def _parse_groups(op: ir.Operation, attr: ir.Attribute) -> Groups:
@@ -108,30 +114,8 @@ def get_groups_attr(op: ir.Operation) -> ir.Attribute | None:
     return None
 
 
-def _infer_module_grid(
-    module: ir.Module,
-    spread: int,
-    ops: list[ir.Operation],
-    rows: dict[ir.Attribute, Groups],
-    devices: int,
-) -> DeviceGrid:
-    largest = {
-        attr: max((max(g) for g in groups if g), default=-1) for attr, groups in rows.items()
-    }
-    claims: dict[tuple[str, int], ir.Operation] = {}
-    for op in ops:
-        attr = get_groups_attr(op)
-        if attr is not None:
-            claims.setdefault((get_group_mode(op), largest[attr]), op)
-    return infer_device_grid(module, claims, spread, devices)
-
-
 def _count_argument_devices(entry: ir.Operation) -> int:
     """Count the devices that the shardings of the entry's arguments name; 0 if there are none."""
-    if "arg_attrs" not in entry.attributes:
-        return 0
-    texts = set()
-    for attr in get_attribute(entry, "arg_attrs"):
-        if "mhlo.sharding" in attr:
-            texts.add(decode_string_attr(attr["mhlo.sharding"]))
+    attrs = read_boundary_attrs(entry, "arg_attrs")
+    texts = {decode_string_attr(attr["mhlo.sharding"]) for attr in attrs if "mhlo.sharding" in attr}
     return max(map(count_sharding_devices, texts), default=0)

@@ -71,7 +71,7 @@ class InlineCallsPass(PrepareStep):
         changed = copied = False
         uses = _count_calls(census)
         left = dict(uses)
-        order = _order_callees_first(census)
+        order = order_callees_first(census)
         communicates = _find_communicating_functions(census, order)
         for name in communicates:
             attributes = census.functions[name].function.attributes
@@ -302,7 +302,7 @@ def _find_communicating_functions(census: ModuleCensus, order: Sequence[str]) ->
     return communicating
 
 
-def _order_callees_first(census: ModuleCensus) -> list[str]:
+def order_callees_first(census: ModuleCensus) -> list[str]:
     """Sort function names so that callees come before callers; raises HespasError for recursion."""
     order: list[str] = []
     state: dict[str, str] = {}

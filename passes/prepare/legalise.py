@@ -54,7 +54,13 @@ class LegalisePass(PrepareStep):
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         has_recomposed = _recompose_ops(view.census)
         census = collect_census(module) if has_recomposed else view.census
-        return legalise_dialects(module, census) or has_recomposed
+        if census.select_ops_by_dialect("chlo"):
+            _run_native(module, [CHLO, SHAPE])  # a chlo op on symbolic dimensions has shape ops
+        elif census.select_ops_by_dialect("shape"):
+            _run_native(module, [SHAPE])
+        else:
+            return has_recomposed
+        return True
 
 
 def _recompose_ops(census: ModuleCensus) -> bool:
@@ -167,16 +173,6 @@ def _read_chlo_attributes(composite: ir.Operation) -> dict[str, ir.Attribute] | 
     return None
 
 
-def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
-    """Convert chlo and shape ops, and return whether there were any. Raises HespasError."""
-    has_chlo = census.has_op_with_prefix("chlo.")
-    if not has_chlo and not census.has_op_with_prefix("shape."):
-        return False
-    # A chlo op on symbolic dimensions becomes shape ops.
-    _run_native(module, [CHLO, SHAPE] if has_chlo else [SHAPE])
-    return True
-
-
 def _run_native(module: ir.Module, steps: list[str]) -> None:
     """Run native passes; raises HespasError."""
     register_passes()
@@ -206,10 +202,10 @@ def legalise_sizes(module: ir.Module, census: ModuleCensus) -> bool:
             replace_op_by_function(op, _format_complex_constant(op))
         else:
             replace_op(op, "stablehlo.constant", {"value": value})
-    has_shapes = census.has_op_with_prefix("shape.")
-    if has_shapes:
+    shapes = census.select_ops_by_dialect("shape")
+    if shapes:
         _run_native(module, [SHAPE])
-    return bool(constants) or has_shapes
+    return bool(constants or shapes)
 
 
 def _format_complex_constant(op: ir.Operation) -> str:

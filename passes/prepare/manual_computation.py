@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from hespas.dialects.mlir import get_attribute, ir, stablehlo
+from hespas.dialects.mlir import ir, read_boundary_attrs, stablehlo
 from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import MANUAL_COMPUTATION
 from hespas.passes.prepare.census import ModuleCensus
@@ -22,7 +22,8 @@ def inline_manual_computation(census: ModuleCensus) -> bool:
     results the entry's results, without resharding between them. Constants that every device has as
     a whole, which JAX lifts out of kernels, may be operands too.
     """
-    if _list_sdy_ops(census) != [MANUAL_COMPUTATION, "sdy.return"]:
+    shardy_ops = census.select_ops_by_dialect("sdy")
+    if [op.name for op in shardy_ops] != [MANUAL_COMPUTATION, "sdy.return"]:
         return False
     entry = census.entry
     block = entry.regions[0].blocks[0]
@@ -85,15 +86,6 @@ def _number_channels(function: ir.Operation, numbers: Iterator[int]) -> None:
     function.walk(replace_channel, ir.WalkOrder.PRE_ORDER)
 
 
-def _list_sdy_ops(census: ModuleCensus) -> list[str]:
-    return [
-        name
-        for contents in census.functions.values()
-        for name, _ in contents.ops
-        if name.startswith("sdy.")
-    ]
-
-
 def _is_fully_manual(manual: ir.Operation, census: ModuleCensus) -> bool:
     """Return whether every axis of the mesh is manual or of size one."""
     axes = set(re.findall(r'"([^"]*)"', str(manual.attributes["manual_axes"])))
@@ -119,10 +111,8 @@ def _allows_shardings(
     entry: ir.Operation, name: str, numbers: object, shardings: list[str]
 ) -> bool:
     """Return whether the entry's arguments or results have the wanted shardings or none."""
-    if name not in entry.attributes:
-        return True
-    attrs = list(get_attribute(entry, name))
-    return all(
+    attrs = read_boundary_attrs(entry, name)
+    return not attrs or all(
         "sdy.sharding" not in attrs[number] or str(attrs[number]["sdy.sharding"]) == sharding
         for number, sharding in zip(numbers, shardings, strict=True)  # type: ignore[call-overload]
     )

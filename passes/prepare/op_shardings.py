@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hespas.dialects.mlir import (
+    BOUNDARY,
     decode_string_attr,
-    get_attribute,
     get_call_target,
     ir,
     list_dictionary_entries,
+    read_boundary_attrs,
     read_frontend_items,
     sdy,
 )
@@ -95,10 +96,9 @@ def _check_hlo_shardings(census: ModuleCensus) -> None:
 
     stated = [(op, op.attributes) for op in census.list_sharded_ops()]
     for contents in census.functions.values():
-        for where in ("arg_attrs", "res_attrs"):
-            if where in contents.function.attributes:
-                attrs = get_attribute(contents.function, where)
-                stated += [(contents.function, attr) for attr in attrs]
+        for where in BOUNDARY:
+            attrs = read_boundary_attrs(contents.function, where)
+            stated += [(contents.function, attr) for attr in attrs]
     read: set[str] = {""}  # a serialised sharding that is replicated
     for op, attributes in stated:
         if HLO_SHARDING not in attributes:
@@ -173,10 +173,8 @@ def _list_boundary_shardings(
     function: ir.Operation, where: str, is_entry: bool
 ) -> Sequence[ir.Attribute | None]:
     """List the sharding of each argument or result that XLA would discard, and None for others."""
-    if where not in function.attributes:
-        return []
     shardings: list[ir.Attribute | None] = []
-    for attr in get_attribute(function, where):
+    for attr in read_boundary_attrs(function, where):
         attrs = dict(list_dictionary_entries(attr))
         is_read = is_entry and SHARDY_SHARDING in attrs
         shardings.append(None if is_read else attrs.get(SHARDY_SHARDING) or attrs.get(HLO_SHARDING))

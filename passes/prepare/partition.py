@@ -20,6 +20,7 @@ from hespas.dialects.attrs import (
 )
 from hespas.dialects.axis_groups import read_mesh_shape
 from hespas.dialects.mlir import (
+    BOUNDARY,
     PassManager,
     collect_functions,
     collect_meshes,
@@ -28,6 +29,7 @@ from hespas.dialects.mlir import (
     get_call_target,
     get_symbol_name,
     ir,
+    read_boundary_attrs,
     register_passes,
     replace_module_body,
     walk_operations,
@@ -68,7 +70,6 @@ XLA_DIALECTS = frozenset(("chlo", "func", "jax", "mhlo", "sdy", "stablehlo", "tf
 FOUND_AGAIN = frozenset((TRIPS, TRIPS_FOUND, TRIPS_NOTE, BRANCH, BRANCH_FOUND))
 Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
 LAYOUT_ATTRS = ("xla_shape", "result_layout")
-BOUNDARY = ("arg_attrs", "res_attrs")
 SHARDY_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 # The attributes of ops that hold shardings, those of Shardy's ops too.
 SHARDING_KEYS = (*SHARDING_ATTRS, "sharding", "out_sharding", "in_shardings", "out_shardings")
@@ -173,7 +174,7 @@ def _refuse_late_shardings(module: ir.Module, census: ModuleCensus) -> None:
     """
     ops = [contents.function for contents in census.functions.values()]
     ops += census.list_sharded_ops()
-    ops += [op for f in census.functions.values() for name, op in f.ops if name.startswith("sdy.")]
+    ops += census.select_ops_by_dialect("sdy")
     dividing = filter(_has_dividing_sharding, ops)
     op = next(itertools.chain(dividing, _list_single_device_ops(module, census)), None)
     if op is not None:
@@ -214,15 +215,14 @@ def _refuse_costs(module: ir.Module) -> None:
 
 def _refuse_shardings_in_fusions(census: ModuleCensus) -> None:
     """Raise HespasError for an op of Shardy that divides a value in a fusion: XLA crashes there."""
-    for contents in census.functions.values():
-        for name, op in contents.ops:
-            if name.startswith("sdy.") and is_in_fusion(op) and _has_dividing_sharding(op):
-                raise HespasError(
-                    "the op divides a value in a kernel, which XLA cannot",
-                    op=op,
-                    remedy="move it out of the fusion; or hespas-opt --prepare=partition=false, if "
-                    "the shapes are those of one device",
-                )
+    for op in census.select_ops_by_dialect("sdy"):
+        if is_in_fusion(op) and _has_dividing_sharding(op):
+            raise HespasError(
+                "the op divides a value in a kernel, which XLA cannot",
+                op=op,
+                remedy="move it out of the fusion; or hespas-opt --prepare=partition=false, if "
+                "the shapes are those of one device",
+            )
 
 
 def _count_foreign_attributes(module: ir.Module) -> Counter[str]:
@@ -283,7 +283,7 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     from hespas.passes.prepare.single_partition import drop_op_shardings
 
     main = find_entry_function(module)
-    boundary = {name: _read_boundary_attrs(main, name) for name in BOUNDARY}
+    boundary = {name: read_boundary_attrs(main, name) for name in BOUNDARY}
     replace_module_body(module, new)
     main = find_entry_function(module)
     for name, attrs in boundary.items():
@@ -336,7 +336,7 @@ def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
     if _is_left_by_partitioner(module):
         return
     texts = _collect_shardings(module, census)
-    if census.has_op_with_prefix("sdy.") or any(text.startswith("#sdy") for text in texts):
+    if census.select_ops_by_dialect("sdy") or any(text.startswith("#sdy") for text in texts):
         register_passes()
         manager = PassManager.parse("builtin.module(sdy-lift-inlined-meshes)", module.context)
         manager.enable_verifier(False)
@@ -357,7 +357,7 @@ def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
 
 def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
     """Return whether shapes are global, with shardings that assign parts to devices."""
-    if census.has_op_with_prefix("sdy."):
+    if census.select_ops_by_dialect("sdy"):
         return True
     for call in census.select_ops_by_name(*CUSTOM_CALLS):
         if get_call_target(call) in PARTITIONER_CALL_TARGETS:
@@ -440,26 +440,26 @@ def _is_dividing_sharding(sharding: str) -> bool:
     )
 
 
-def _read_boundary_attrs(entry: ir.Operation, name: str) -> list[ir.DictAttr]:
-    """Return the attributes of each argument or result of the entry; empty if there are none."""
-    return list(get_attribute(entry, name)) if name in entry.attributes else []
-
-
 def _restore_boundary_attrs(entry: ir.Operation, name: str, attrs: list[ir.DictAttr]) -> None:
     """Restore the attributes of arguments or results, unless their number has changed."""
-    kind = get_attribute(entry, "function_type").value
-    if attrs and len(attrs) == len(kind.inputs if name == "arg_attrs" else kind.results):
+    if attrs and len(attrs) == _count_boundary_values(entry, name):
         entry.attributes[name] = ir.ArrayAttr.get(attrs, entry.context)
+
+
+def _count_boundary_values(entry: ir.Operation, name: str) -> int:
+    kind = get_attribute(entry, "function_type").value
+    return len(kind.inputs if name == "arg_attrs" else kind.results)
 
 
 def _collect_boundary_shardings(entry: ir.Operation) -> set[str]:
     """Collect the shardings of the entry's arguments and results."""
-    shardings = set()
-    for name in BOUNDARY:
-        if name in entry.attributes:
-            for attr in get_attribute(entry, name):
-                shardings |= {_sharding_to_text(attr[key]) for key in SHARDING_ATTRS if key in attr}
-    return shardings
+    return {
+        _sharding_to_text(attr[key])
+        for name in BOUNDARY
+        for attr in read_boundary_attrs(entry, name)
+        for key in SHARDING_ATTRS
+        if key in attr
+    }
 
 
 def _collect_shardings(module: ir.Module, census: ModuleCensus) -> set[str]:
@@ -499,18 +499,14 @@ def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
     return partitions
 
 
-def _count_boundary_devices(entry: ir.Operation) -> int:
-    """Count the devices that shardings of arguments and results name; at least 1."""
-    return max((1, *map(count_sharding_devices, _collect_boundary_shardings(entry))))
-
-
 def state_partitions(module: ir.Module) -> None:
     """Write the number of partitions of an imported program before partitioning, if it has none.
 
     Without the number, shardings in a program from XLA's importer are those that the partitioner
     has left behind (:func:`has_global_shapes`).
     """
-    partitions = _count_boundary_devices(find_entry_function(module))
+    shardings = _collect_boundary_shardings(find_entry_function(module))
+    partitions = max(map(count_sharding_devices, shardings), default=1)
     if partitions > 1 and NUM_PARTITIONS not in module.operation.attributes:
         write_stated_count(module, NUM_PARTITIONS, partitions)
 
@@ -548,15 +544,15 @@ def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSet
         partitions=_count_partitions(module, census),
         spmd=True,
         shardy=_uses_shardy(module, census),
-        free_parameters=_find_unsharded(census.entry, "arg_attrs", "function_inputs"),
-        free_results=_find_unsharded(census.entry, "res_attrs", "function_results"),
+        free_parameters=_find_unsharded(census.entry, "arg_attrs"),
+        free_results=_find_unsharded(census.entry, "res_attrs"),
     )
 
 
 def _uses_shardy(module: ir.Module, census: ModuleCensus) -> bool:
     """Return whether XLA divides the module by the shardings of Shardy."""
     calls = census.select_ops_by_name(*CUSTOM_CALLS)
-    if census.has_op_with_prefix("sdy.") or any(
+    if census.select_ops_by_dialect("sdy") or any(
         get_call_target(call).startswith(SHARDY_CALL_PREFIX) for call in calls
     ):
         return True
@@ -571,12 +567,10 @@ def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operat
 
     XLA ignores shardings that it cannot read.
     """
-    if "arg_attrs" not in old.attributes:
-        return
     before, after = (get_attribute(entry, "function_type").value.inputs for entry in (old, new))
     sharded = [
         i
-        for i, attr in enumerate(get_attribute(old, "arg_attrs"))
+        for i, attr in enumerate(read_boundary_attrs(old, "arg_attrs"))
         if any(
             key in attr and _is_dividing_sharding(_sharding_to_text(attr[key]))
             for key in SHARDING_ATTRS
@@ -594,12 +588,7 @@ def _to_partition_error(module: ir.Module, why: str) -> HespasError:
     )
 
 
-def _find_unsharded(entry: ir.Operation, name: str, kind: str) -> tuple[bool, ...]:
+def _find_unsharded(entry: ir.Operation, name: str) -> tuple[bool, ...]:
     """Return whether each argument or result has no sharding, so that the partitioner chooses."""
-    signature = get_attribute(entry, "function_type").value
-    count = len(signature.inputs if kind == "function_inputs" else signature.results)
-    if name not in entry.attributes:
-        return (True,) * count
-    return tuple(
-        not any(key in attr for key in SHARDING_ATTRS) for attr in get_attribute(entry, name)
-    )
+    attrs = read_boundary_attrs(entry, name) or [{}] * _count_boundary_values(entry, name)
+    return tuple(not any(key in attr for key in SHARDING_ATTRS) for attr in attrs)

@@ -38,11 +38,10 @@ class RemoveMarkersPass(PrepareStep):
             else:
                 continue
             removed = True
-        for name in SHARDY_MARKERS:
-            for op in view.census.select_ops_by_name(name):
-                remove_shardy_op(name, op)
-                removed = True
-        return removed
+        markers = view.census.select_ops_by_name(*SHARDY_MARKERS)
+        for op in markers:
+            remove_shardy_op(op)
+        return removed or bool(markers)
 
 
 def _forwards_operands(call: ir.Operation) -> bool:

@@ -16,11 +16,11 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import (
     FRONTEND,
+    find_ops,
     get_call_target,
     get_defining_op,
     ir,
     read_frontend_text,
-    walk_operations,
 )
 from hespas.dialects.op_kinds import (
     ALLOCATION_TARGET,
@@ -29,7 +29,6 @@ from hespas.dialects.op_kinds import (
     CONTROL,
     CUSTOM_CALLS,
     FETCH_CALL_TARGET,
-    HOST_COPY_CALL_TARGETS,
     LOOPS,
     OFFLOAD_CALL_TARGET,
     PLACEMENT_CALL_TARGETS,
@@ -41,6 +40,7 @@ from hespas.passes.memory.host_values import (
     collect_reached,
     find_host_arguments,
     find_host_values,
+    get_host_copy_target,
     is_host_memory,
     list_continuations,
 )
@@ -57,11 +57,12 @@ PARTS = (*VIEWS, UPDATE, SLICE, "stablehlo.slice")  # they stay in the memory of
 
 def count_host_placements(census: ModuleCensus) -> int:
     """Count the placements of values in the memory of the host."""
-    return sum(
-        _places_on_host(op)
-        for op in census.select_ops_by_name(*CUSTOM_CALLS)
-        if get_call_target(op) in PLACEMENT_CALL_TARGETS
-    )
+    return sum(map(_places_on_host, _list_placements(census)))
+
+
+def _list_placements(census: ModuleCensus) -> list[ir.Operation]:
+    calls = census.select_ops_by_name(*CUSTOM_CALLS)
+    return [call for call in calls if get_call_target(call) in PLACEMENT_CALL_TARGETS]
 
 
 def _places_on_host(op: ir.Operation) -> bool:
@@ -81,7 +82,7 @@ def warn_of_lost_copies(module: ir.Module, placements: int, run: PassRun) -> Non
         placements: The number of placements on the host before.
         run: Receives the warning.
     """
-    if not placements or contains_op(module.operation, _is_host_copy):
+    if not placements or contains_op(module.operation, lambda op: bool(get_host_copy_target(op))):
         return
     run.warn(
         f"{format_count(placements, 'value')} that the program keeps in the memory of the host: "
@@ -90,12 +91,8 @@ def warn_of_lost_copies(module: ir.Module, placements: int, run: PassRun) -> Non
     )
 
 
-def _is_host_copy(op: ir.Operation) -> bool:
-    return op.name in CUSTOM_CALLS and get_call_target(op) in HOST_COPY_CALL_TARGETS
-
-
 def _is_offload(op: ir.Operation) -> bool:
-    return op.name in CUSTOM_CALLS and get_call_target(op) == OFFLOAD_CALL_TARGET
+    return get_host_copy_target(op) == OFFLOAD_CALL_TARGET
 
 
 def use_internal_placements(census: ModuleCensus) -> None:
@@ -117,11 +114,7 @@ class ReplaceHostPlacementsPass(PrepareStep):
     name: ClassVar[str] = "replace-host-placements"
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        placements = [
-            op
-            for op in view.census.select_ops_by_name(*CUSTOM_CALLS)
-            if get_call_target(op) in PLACEMENT_CALL_TARGETS
-        ]
+        placements = _list_placements(view.census)
         for op in placements:
             if _places_on_host(op):
                 target = OFFLOAD_CALL_TARGET
@@ -132,24 +125,16 @@ class ReplaceHostPlacementsPass(PrepareStep):
                 continue
             _replace_op(op, _build_call(op, target, list(op.operands), op.results[0].type))
         if placements:
-            remove_idle_copies(module)
-            merge_slice_copies(module)
+            _remove_idle_copies(module)
+            _merge_slice_copies(module)
         return bool(placements)
 
 
 def _collect_copies(module: ir.Module) -> list[ir.Operation]:
-    copies: list[ir.Operation] = []
-
-    def collect_copy(op: ir.Operation) -> ir.WalkResult:
-        if _is_host_copy(op):
-            copies.append(op)
-        return ir.WalkResult.ADVANCE
-
-    walk_operations(module.operation, collect_copy)
-    return copies
+    return list(filter(get_host_copy_target, find_ops(module.operation, CUSTOM_CALLS)))
 
 
-def remove_idle_copies(module: ir.Module) -> None:
+def _remove_idle_copies(module: ir.Module) -> None:
     """Remove copies into the memory that a value is in, and second copies of one value.
 
     XLA also removes a copy back of what was copied to the host, which may then not be copied.
@@ -227,13 +212,13 @@ def _is_on_device(
                 return True
         elif op.name in PARTS:
             waiting.append(op.operands[0])
-        elif op.name not in UNKNOWN or _is_host_copy(op):
+        elif op.name not in UNKNOWN or get_host_copy_target(op):
             return True
         waiting += list_continuations(value)
     return False
 
 
-def merge_slice_copies(module: ir.Module) -> None:
+def _merge_slice_copies(module: ir.Module) -> None:
     """Copy only the slices of the host's arrays that are written and read.
 
     An array of the host that a loop fills is allocated, not computed on the device.

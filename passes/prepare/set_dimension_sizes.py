@@ -66,7 +66,7 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
         HespasError: ``dims`` is wrong, or the module does not allow these sizes.
     """
     check_ranked_boundary(census)
-    is_foreign = census.has_op_with_prefix("arith.", "shape.") and legalise_sizes(module, census)
+    is_foreign = legalise_sizes(module, census)
     if is_foreign:
         census = collect_census(module)
     is_bounded = _apply_bounds(module, census, run)
@@ -102,13 +102,9 @@ def _set_argument_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
             types.append(_format_static_type(kind, i, shape))
         else:
             types.append(str(kind))
-    unused = [
-        name
-        for name in sizes
-        if name not in {w for row in names.values() for w in _find_identifiers(row)}
-    ]
+    known = sorted({word for row in names.values() for word in _find_identifiers(row)})
+    unused = [name for name in sizes if name not in known]
     if unused:
-        known = sorted({w for row in names.values() for w in _find_identifiers(row)})
         text = f"no dimension is named '{unused[0]}'"
         raise HespasError(
             f"prepare: {text}",

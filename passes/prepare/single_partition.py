@@ -21,10 +21,9 @@ def remove_shardings(module: ir.Module, census: ModuleCensus) -> None:
     """
     spell_out_axes(module, census.list_collectives())
     drop_shardings(census)
-    for contents in census.functions.values():
-        for name, op in contents.ops:
-            if name.startswith("sdy.") and name != "sdy.return":
-                remove_shardy_op(name, op)
+    shardy_ops = census.select_ops_by_dialect("sdy")
+    for op in [op for op in shardy_ops if op.name != "sdy.return"]:  # it goes with its region
+        remove_shardy_op(op)
 
 
 def drop_shardings(census: ModuleCensus) -> None:
@@ -44,10 +43,10 @@ def drop_op_shardings(op: ir.Operation) -> ir.WalkResult:
     return ir.WalkResult.ADVANCE
 
 
-def remove_shardy_op(name: str, op: ir.Operation) -> None:
+def remove_shardy_op(op: ir.Operation) -> None:
     """Replace an op of Shardy by what it is on one device. Raises HespasError if a type changes."""
     values = list(op.operands)
-    if name == "sdy.constant":
+    if op.name == "sdy.constant":
         constant = ir.Operation.create(
             "stablehlo.constant",
             results=[op.results[0].type],

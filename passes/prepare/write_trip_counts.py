@@ -260,8 +260,7 @@ def _iterate_nest(
         yield scalars
         return
     outer, *inner = nest
-    starts = {n: scalars.find_scalar_value(value) for n, value in enumerate(outer.operands)}
-    state = {number: start for number, start in starts.items() if start is not None}
+    state = _find_known_starts(outer, scalars)
     arguments = outer.regions[1].blocks[0].arguments
     for count, continues, known in _run_loop(outer, scalars, tuple(state), state):
         if continues is None or count > MAX_EXECUTIONS:
@@ -303,8 +302,7 @@ def find_maximum_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> int | No
     A condition such as ``i < 50 and error > tolerance`` ends the loop as soon as one of its parts
     is known not to hold, whatever the others are. The loop is run on its numbers that are known.
     """
-    starts = {n: scalars.find_scalar_value(value) for n, value in enumerate(loop.operands)}
-    state = {number: start for number, start in starts.items() if start is not None}
+    state = _find_known_starts(loop, scalars)
     states: list[Mapping[int, Number]] = []
     for count, continues, known in _run_loop(loop, scalars, tuple(state), state):
         if continues is not None and not continues:
@@ -313,6 +311,12 @@ def find_maximum_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> int | No
         if count == MAX_ASSUMED_TRIPS or (count == 8 and _is_endless(loop, scalars, states)):
             break
     return None
+
+
+def _find_known_starts(loop: ir.Operation, scalars: ScalarEvaluator) -> dict[int, Number]:
+    """Find the carried values that are known at the start of a loop, by their numbers."""
+    starts = ((n, scalars.find_scalar_value(value)) for n, value in enumerate(loop.operands))
+    return {number: start for number, start in starts if start is not None}
 
 
 def _is_endless(
