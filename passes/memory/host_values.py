@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from hespas.dialects.mlir import get_attribute, get_call_target, get_defining_op, ir
+from hespas.dialects.mlir import get_call_target, get_defining_op, ir, read_boundary_attrs
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
     BARRIERS,
@@ -32,11 +32,10 @@ def find_host_values(module: ir.Module) -> set[ir.Value]:
     host_values = {*arguments, *results}
 
     def visit_op(op: ir.Operation) -> ir.WalkResult:
-        name = op.name
-        if name == FUSION:  # it is one kernel, which copies nothing to the host
+        if op.name == FUSION:  # it is one kernel, which copies nothing to the host
             return ir.WalkResult.SKIP
-        target = get_call_target(op) if name in CUSTOM_CALLS else ""
-        if target in HOST_COPY_CALL_TARGETS:
+        target = get_host_copy_target(op)
+        if target:
             is_whole = target == OFFLOAD_CALL_TARGET and len(op.operands) == 1
             host_values.add(op.results[0] if is_whole else op.operands[0])
         return ir.WalkResult.ADVANCE
@@ -66,8 +65,7 @@ def find_host_arguments(module: ir.Module) -> tuple[list[ir.Value], list[ir.Valu
     found: tuple[list[ir.Value], list[ir.Value]] = ([], [])
     places = (("arg_attrs", block.arguments), ("res_attrs", returned))
     for (name, values), host in zip(places, found, strict=True):
-        attrs = list(get_attribute(entry, name)) if name in entry.attributes else []
-        for attr, value in zip(attrs, values, strict=False):
+        for attr, value in zip(read_boundary_attrs(entry, name), values, strict=False):
             if MEMORY_KIND in attr and is_host_memory(attr[MEMORY_KIND].value):
                 host.append(value)
     return found
@@ -78,7 +76,7 @@ def is_host_memory(name: str) -> bool:
     return name.endswith("host")
 
 
-def _get_copy_target(op: ir.Operation) -> str:
+def get_host_copy_target(op: ir.Operation) -> str:
     """Return the target of a copy between device and host; "" for another op."""
     target = get_call_target(op) if op.name in CUSTOM_CALLS else ""
     return target if target in HOST_COPY_CALL_TARGETS else ""
@@ -97,7 +95,7 @@ def list_continuations(value: ir.Value) -> Iterator[ir.Value]:
         yield from _list_carried_values(op, ir.OpResult(value).result_number)
     elif op.name in BARRIERS:
         yield op.operands[ir.OpResult(value).result_number]
-    elif _get_copy_target(op) == OFFLOAD_CALL_TARGET and len(op.operands) > 1:
+    elif get_host_copy_target(op) == OFFLOAD_CALL_TARGET and len(op.operands) > 1:
         yield op.operands[0]
     for use in value.uses:
         yield from _list_values_of_use(use.owner.operation, use.operand_number)
@@ -108,7 +106,7 @@ def _list_values_of_use(op: ir.Operation, number: int) -> Iterator[ir.Value]:
         yield from _list_carried_values(op, number)
     elif op.name in BARRIERS:
         yield op.results[number]
-    elif _get_copy_target(op) == OFFLOAD_CALL_TARGET and number == 0 < len(op.operands) - 1:
+    elif get_host_copy_target(op) == OFFLOAD_CALL_TARGET and number == 0 < len(op.operands) - 1:
         yield op.results[0]
     elif op.name in TERMINATORS and op.parent is not None and op.parent.operation.name in LOOPS:
         loop = op.parent.operation

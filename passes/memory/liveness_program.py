@@ -13,7 +13,15 @@ from hespas.dialects import op_kinds
 from hespas.dialects.attrs import WAIT, CommAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator, is_small_constant
-from hespas.dialects.op_kinds import BRANCHES, CALLEE, FUSION, LOOPS, MAYBE_COLLECTIVE, TERMINATORS
+from hespas.dialects.op_kinds import (
+    BRANCHES,
+    CALLEE,
+    FUSION,
+    LOOPS,
+    MAYBE_COLLECTIVE,
+    TERMINATORS,
+    find_entry_function,
+)
 from hespas.estimators.op_content import render_op_text
 from hespas.estimators.rules.base import REFINE, DynamicShape, list_tuple_members, to_buffer_size
 from hespas.estimators.work import is_free_op
@@ -86,11 +94,6 @@ class LivenessBody:
     results: list[int] = field(default_factory=list)
     captured: set[int] = field(default_factory=set)
 
-    def collect_captured_values(self) -> None:
-        """Set ``captured``; call it when all ops are read."""
-        reads = {value for item in self.items for value in item.reads}
-        self.captured = {value for value in reads.union(self.results) if value < self.first}
-
 
 @dataclass(slots=True)
 class LivenessProgramReader:
@@ -117,21 +120,18 @@ class LivenessProgramReader:
         self._functions = collect_functions(self.module)
         self._host_values = find_host_values(self.module)
 
-    def read_program(self, entry: ir.Operation) -> tuple[list[int], LivenessBody]:
+    def read_program(self) -> tuple[list[int], LivenessBody]:
         """Read the entry function; return the numbers of its arguments, and its body.
 
         Raises HespasError for dynamic shapes and recursion.
         """
+        entry = find_entry_function(self.module)
         block = entry.regions[0].blocks[0]
         known: dict[ir.Value, int] = {}
         arguments = [self._number_value(value, known, entry) for value in block.arguments]
         body = LivenessBody(len(self.sizes))
-        body.results = self._flatten_tuple_values(self._read_block(block, known, body))
+        body.results = self.flatten_tuples(self._read_block(block, known, body))
         return arguments, body
-
-    def flatten_tuples(self, values: Iterable[int]) -> list[int]:
-        """Replace tuples by their members."""
-        return self._flatten_tuple_values(list(values))
 
     def _read_block(
         self, block: ir.Block, known: dict[ir.Value, int], body: LivenessBody
@@ -149,7 +149,7 @@ class LivenessProgramReader:
             if kind in (_PLAIN, _COLLECTIVE):
                 result_numbers = self._number_results(op, known)
                 body.items.append(
-                    LivenessOp(op, operands, self._flatten_tuple_values(operands), result_numbers)
+                    LivenessOp(op, operands, self.flatten_tuples(operands), result_numbers)
                 )
                 if name == FUSION:
                     self.has_fusions = True
@@ -190,7 +190,7 @@ class LivenessProgramReader:
         """Read a wait: an asynchronous collective reads its operands until the wait is done."""
         in_flight = self._operands_in_flight
         reads = [*operands, *(read for value in operands for read in in_flight.get(value, ()))]
-        body.items.append(LivenessOp(op, operands, self._flatten_tuple_values(reads), []))
+        body.items.append(LivenessOp(op, operands, self.flatten_tuples(reads), []))
 
     def _read_call(
         self, op: ir.Operation, name: str, operands: list[int], body: LivenessBody
@@ -225,12 +225,7 @@ class LivenessProgramReader:
             carries.append((number, before, argument))
         item = LivenessOp(op, operands, [], [])
         first = len(self.sizes)
-        for block in (condition, step):
-            inner_body = LivenessBody(first)
-            results = self._read_block(block, known, inner_body)
-            inner_body.results = self._flatten_tuple_values(results)
-            inner_body.collect_captured_values()
-            item.bodies.append(inner_body)
+        item.bodies = [self._read_inner_body(block, known, first) for block in (condition, step)]
         yielded_values = [known[value] for value in terminator.operands]
         item.bodies[1].results = [yielded_values[number] for number, _, _ in carries]
         for number, before, argument in carries:
@@ -239,7 +234,7 @@ class LivenessProgramReader:
         captured = set().union(*(inner_body.captured for inner_body in item.bodies))
         arguments = {carry.argument for carry in item.carries}
         initial_values = [carry.before for carry in item.carries]
-        item.reads = self._flatten_tuple_values([*initial_values, *sorted(captured - arguments)])
+        item.reads = self.flatten_tuples([*initial_values, *sorted(captured - arguments)])
         item.results = [carry.after for carry in item.carries]
         body.items.append(item)
 
@@ -247,20 +242,27 @@ class LivenessProgramReader:
         self, op: ir.Operation, operands: list[int], known: dict[ir.Value, int], body: LivenessBody
     ) -> None:
         item = LivenessOp(op, operands, [], [])
-        for region in op.regions:
-            alternative = LivenessBody(len(self.sizes))
-            results = self._read_block(region.blocks[0], known, alternative)
-            alternative.results = self._flatten_tuple_values(results)
-            alternative.collect_captured_values()
-            item.bodies.append(alternative)
+        item.bodies = [
+            self._read_inner_body(region.blocks[0], known, len(self.sizes)) for region in op.regions
+        ]
         item.results = self._number_results(op, known)
         captured = set().union(*(alternative.captured for alternative in item.bodies))
-        item.reads = self._flatten_tuple_values([*operands, *sorted(captured)])
+        item.reads = self.flatten_tuples([*operands, *sorted(captured)])
         body.items.append(item)
+
+    def _read_inner_body(
+        self, block: ir.Block, known: dict[ir.Value, int], first: int
+    ) -> LivenessBody:
+        """Read the body of a loop or branch, in which values from number ``first`` on are new."""
+        body = LivenessBody(first)
+        body.results = self.flatten_tuples(self._read_block(block, known, body))
+        reads = {value for item in body.items for value in item.reads}
+        body.captured = {value for value in reads.union(body.results) if value < first}
+        return body
 
     def _number_results(self, op: ir.Operation, known: dict[ir.Value, int]) -> list[int]:
         result_numbers = [self._number_value(value, known, op) for value in op.results]
-        return self._flatten_tuple_values(result_numbers) if self._tuple_members else result_numbers
+        return self.flatten_tuples(result_numbers) if self._tuple_members else result_numbers
 
     def _number_value(self, value: ir.Value, known: dict[ir.Value, int], op: ir.Operation) -> int:
         if value in self._host_values:
@@ -286,13 +288,14 @@ class LivenessProgramReader:
         self.sizes.append(size)
         return len(self.sizes) - 1
 
-    def _flatten_tuple_values(self, values: list[int]) -> list[int]:
+    def flatten_tuples(self, values: list[int]) -> list[int]:
+        """Replace tuples by their members."""
         members = self._tuple_members
         if not members:
             return values
         flattened: list[int] = []
         for value in values:
-            flattened += self._flatten_tuple_values(members[value]) if value in members else [value]
+            flattened += self.flatten_tuples(members[value]) if value in members else [value]
         return flattened
 
     def _number_constant(self, op: ir.Operation) -> int:

@@ -123,7 +123,7 @@ def compute_memory_use(
     """
     function = find_entry_function(module)
     reader = LivenessProgramReader(module)
-    arguments, body = reader.read_program(function)
+    arguments, body = reader.read_program()
     digest = digest_program(arguments, body, reader.sizes)
     if model_fusion or (model_fusion is None and not reader.has_fusions):
         fuse_kernels(body, reader.sizes)
@@ -139,7 +139,7 @@ def compute_memory_use(
         roles |= dict.fromkeys(reader.flatten_tuples([value]), role)
         if value in replaced:
             roles[replaced[value]] = role
-    permanent_arguments = reader.flatten_tuples(v for v in arguments if v not in replaced)
+    permanent_arguments = reader.flatten_tuples([v for v in arguments if v not in replaced])
     program = LivenessAnalysis(reader.sizes, results_over).analyse_program(
         [*constants, *permanent_arguments],
         replaced,
@@ -185,7 +185,7 @@ def digest_prepared_program(module: ir.Module) -> str:
     copy: Any = module.operation.clone()
     run_pipeline(copy, "prepare")
     reader = LivenessProgramReader(copy)
-    return digest_program(*reader.read_program(find_entry_function(copy)), reader.sizes)
+    return digest_program(*reader.read_program(), reader.sizes)
 
 
 def digest_program(arguments: Sequence[int], body: LivenessBody, sizes: Sequence[int]) -> str:

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import ON_CHIP_PROGRAM, Cost, OnChipAttr, RegionAttr, SplitAttr
 from hespas.dialects.mlir import decode_string_attr, get_defining_op, ir
-from hespas.dialects.op_kinds import find_entry_function
 from hespas.passes.base import FACTS, Pass, PassRun
 from hespas.passes.memory.liveness_program import LivenessProgramReader
 from hespas.passes.memory.memory_annotate import digest_program
@@ -61,7 +60,7 @@ def refresh_on_chip(module: ir.Module, run: PassRun) -> None:
 def _find_program_values(module: ir.Module) -> tuple[str, dict[ir.Value, OnChipAttr]]:
     """Return the digest of the program, and the attributes of its kernels by their first result."""
     reader = LivenessProgramReader(module)
-    arguments, body = reader.read_program(find_entry_function(module))
+    arguments, body = reader.read_program()
     digest = digest_program(arguments, body, reader.sizes)
     return digest, find_on_chip_values(body, reader.sizes)
 

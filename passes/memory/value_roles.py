@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
-from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.mlir import get_attribute, ir, read_boundary_attrs
 from hespas.estimators.rules.base import DynamicShape, to_buffer_size
 from hespas.support.errors import find_framework_name
 
@@ -47,10 +46,7 @@ def find_replaced_arguments(module: ir.Module, entry: ir.Operation, results: int
     """
     result_by_argument: dict[int, int] = {}
     donated: list[int] = []
-    argument_attributes: Sequence[Any] = (
-        get_attribute(entry, "arg_attrs") if "arg_attrs" in entry.attributes else ()
-    )
-    for number, attributes in enumerate(argument_attributes):
+    for number, attributes in enumerate(read_boundary_attrs(entry, "arg_attrs")):
         if "tf.aliasing_output" in attributes:
             result_by_argument[number] = attributes["tf.aliasing_output"].value
         elif "jax.buffer_donor" in attributes and attributes["jax.buffer_donor"].value:
