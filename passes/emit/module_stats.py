@@ -89,8 +89,8 @@ def collect_stats(
         **_summarise_costs(_merge_equal_costs(ops), target, messages),
         "regions": _collect_regions(executed, leaves),
         "reuse": _compute_region_reuse(executed),
-        "communicators": _collect_communicators(program, executed),
-        "transfers": _count_transfers(executed),
+        "communicators": _collect_communicators(program, communication),
+        "transfers": _count_transfers(communication),
         **_sum_host_copies(program, communication),
     }
 
@@ -215,12 +215,6 @@ class LeafCounter:
             self._costs[attr] = Cost.from_dictionary_attr(attr)
         return self._costs[attr]
 
-    def count_leaves(self, op: ir.Operation) -> Counter[LeafCost]:
-        """Count the leaf ops that one execution of ``op`` runs, by name and cost."""
-        leaves: Counter[LeafCost] = Counter()
-        self.add_leaves(op, 1, leaves)
-        return leaves
-
     def add_leaves(self, op: ir.Operation, runs: int, leaves: Counter[LeafCost]) -> None:
         """Add the leaf ops that ``runs`` executions of ``op`` run to their counts."""
         name = op.name
@@ -337,10 +331,9 @@ def _collect_regions(executed: list[TraceTask], counter: LeafCounter) -> list[St
             continue
         row = rows.get(region.digest)
         if row is None:
-            leaves = [
-                (counter.read_cost_attr(attr), count)
-                for (_, attr), count in counter.count_leaves(task.op).items()
-            ]
+            counts: Counter[LeafCost] = Counter()
+            counter.add_leaves(task.op, 1, counts)
+            leaves = [(counter.read_cost_attr(attr), count) for (_, attr), count in counts.items()]
             row = rows[region.digest] = {
                 "id": region.id,
                 "digest": region.digest,
@@ -374,17 +367,17 @@ def _compute_region_reuse(executed: list[TraceTask]) -> StatsRow:
     }
 
 
-def _collect_communicators(program: TraceProgram, executed: list[TraceTask]) -> dict[str, StatsRow]:
+def _collect_communicators(
+    program: TraceProgram, communication: list[CommTask]
+) -> dict[str, StatsRow]:
     """List the ranks of each communicator, and its collectives with one device's operand bytes."""
     used: dict[int, dict[str, StatsRow]] = {}
-    for task in executed:
-        if task.comm is not None and task.activities:
-            for group in task.comm.groups:
-                row = used.setdefault(group, {}).setdefault(
-                    task.comm.kind, {"count": 0, "operand_bytes": 0}
-                )
-                row["count"] += task.runs
-                row["operand_bytes"] += task.runs * task.comm.operand_bytes
+    for task, comm in communication:
+        for group in comm.groups:
+            rows = used.setdefault(group, {})
+            row = rows.setdefault(comm.kind, {"count": 0, "operand_bytes": 0})
+            row["count"] += task.runs
+            row["operand_bytes"] += task.runs * comm.operand_bytes
     return {
         str(number): {
             "ranks": list(ranks),
@@ -418,14 +411,11 @@ def _sum_host_copies(program: TraceProgram, communication: list[CommTask]) -> St
     return {"host_copies": sums}
 
 
-def _count_transfers(executed: list[TraceTask]) -> StatsRow:
+def _count_transfers(communication: list[CommTask]) -> StatsRow:
     """Count the permutes, their messages, and the bytes of all messages."""
     counts = {"count": 0, "messages": 0, "message_bytes": 0}
-    for task in executed:
-        comm = task.comm
-        if comm is None or comm.network == HOST_LINK:
-            continue
-        if comm.kind == "permute" and task.activities:
+    for task, comm in communication:
+        if comm.kind == "permute" and comm.network != HOST_LINK:
             pairs = comm.pairs
             messages = sum(s != t for s, t in zip(pairs[::2], pairs[1::2], strict=True))
             counts["count"] += task.runs

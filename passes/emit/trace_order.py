@@ -10,7 +10,6 @@ of which none implies another.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 from hespas.chakra.trace_steps import (
     CollectiveContent,
@@ -30,39 +29,30 @@ Value = tuple[int, ...]
 NOTHING: Value = ()  # the value that depends on no step
 
 
-class TraceOrder(Protocol):
+class TraceOrder:
     """A trace that grows by steps."""
 
-    def join_values(self, values: Sequence[Value]) -> Value:
-        """Return the value that depends on all of ``values``."""
-        ...
-
-    def add_compute_step(self, activity: ComputeContent, value: Value) -> Value:
-        """Append a compute step that depends on ``value``; return the value of its results."""
-        ...
-
-    def add_communication_step(
-        self, activity: CommunicationContent, value: Value, is_async: bool
-    ) -> Value:
-        """Append a communication step that depends on ``value``; return that of its results."""
-        ...
-
-    def wait_for_value(self, value: Value) -> Value:
-        """Wait for ``value`` at this point of the program; return the value after the wait."""
-        ...
-
-    def get_latest_communication(self) -> Value:
-        """Return the value of the latest communication."""
-        ...
-
-
-class _TraceBuilder:
     def __init__(self, trace: ProgramTrace) -> None:
         self.trace = trace
         self._next = 1
         self._latest: dict[int, int] = {}  # the latest communication step of each chain
 
+    def add_compute_step(self, activity: ComputeContent, value: Value) -> Value:
+        """Append a compute step that depends on ``value``; return the value of its results."""
+        raise TypeError(f"{type(self).__name__} does not define add_compute_step")
+
+    def add_communication_step(
+        self, activity: CommunicationContent, value: Value, is_async: bool
+    ) -> Value:
+        """Append a communication step that depends on ``value``; return that of its results."""
+        raise TypeError(f"{type(self).__name__} does not define add_communication_step")
+
+    def wait_for_value(self, value: Value) -> Value:
+        """Wait for ``value`` at this point of the program; return the value after the wait."""
+        raise TypeError(f"{type(self).__name__} does not define wait_for_value")
+
     def join_values(self, values: Sequence[Value]) -> Value:
+        """Return the value that depends on all of ``values``."""
         if len(values) == 1:  # as of many ops
             return values[0]
         distinct = {value for value in values if value}
@@ -71,6 +61,7 @@ class _TraceBuilder:
         return self.trace.drop_implied_deps(set().union(*distinct))
 
     def get_latest_communication(self) -> Value:
+        """Return the value of the latest communication."""
         return self._list_latest(COMM_CHAIN)
 
     def _list_latest(self, chain: int) -> Value:
@@ -102,7 +93,7 @@ def _choose_chain(activity: CommunicationContent) -> int:
     return _CHAINS[network] if network else COMM_CHAIN
 
 
-class LinearOrder(_TraceBuilder):
+class LinearOrder(TraceOrder):
     """Program order: each step depends on the one before.
 
     An asynchronous communication delays no other step until its ``wait`` or first use. A value is
@@ -146,7 +137,7 @@ class LinearOrder(_TraceBuilder):
         return self.trace.drop_implied_deps({*self._last, *pending}) if pending else self._last
 
 
-class DataFlowOrder(_TraceBuilder):
+class DataFlowOrder(TraceOrder):
     """Data flow: a step depends on the steps of its operands. A value is the tuple of their ids.
 
     Compute steps get edges between each other too, where these change no time. ASTRA-sim runs one
