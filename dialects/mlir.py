@@ -267,6 +267,24 @@ def get_symbol_name(op: ir.Operation) -> str:
         raise HespasError(f"the symbol @{attr} is not UTF-8 text", op=op) from None
 
 
+def drop_attributes(op: ir.Operation, *names: str) -> None:
+    """Remove attributes from an op, those of the names that it has."""
+    attributes = op.attributes
+    for name in names:
+        if name in attributes:
+            del attributes[name]
+
+
+def drop_inner_attributes(root: ir.Operation, *names: str) -> None:
+    """Remove attributes from an op and from all ops in it."""
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        drop_attributes(op, *names)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit_op)
+
+
 BOUNDARY = ("arg_attrs", "res_attrs")  # where a function has the attributes of its values
 
 

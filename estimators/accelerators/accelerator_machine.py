@@ -17,7 +17,7 @@ from hespas.estimators.power_limit import check_idle_power
 from hespas.estimators.rules.base import FMA_FLOPS
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.settings import setting
-from hespas.support.text_tables import format_scaled
+from hespas.support.text_tables import format_count, format_scaled
 
 if TYPE_CHECKING:
     from hespas.configs.accelerator import Accelerator
@@ -55,7 +55,11 @@ class AcceleratorMachineConfig:
     memory_bandwidth: float | None = setting(None, "bytes/s of device memory")
 
     def __post_init__(self) -> None:
-        for name in (*INTEGER_FIELDS, *REAL_FIELDS, "memory_bandwidth"):
+        self.check_positive(*INTEGER_FIELDS, *REAL_FIELDS, "memory_bandwidth")
+
+    def check_positive(self, *names: str) -> None:
+        """Raise UsageError if a number is given for one of these fields, and is not positive."""
+        for name in names:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise UsageError(f"{name.replace('_', '-')} must be more than 0, not {value}")
@@ -196,8 +200,8 @@ class AcceleratorMachine:
         """Describe the units, and list the types that used the rate of another type."""
         unit = self.unit
         text = (
-            f"{self.node.describe_provenance()}: {_format_count(unit.cores, 'core')} with "
-            f"{_format_count(unit.arrays, 'array')} of {unit.rows} x {unit.columns} at "
+            f"{self.node.describe_provenance()}: {format_count(unit.cores, 'core')} with "
+            f"{format_count(unit.arrays, 'array')} of {unit.rows} x {unit.columns} at "
             f"{unit.clock_hz / 1e9:g} GHz, {self.bandwidth / 1e9:g} GB/s"
         )
         if self.fallbacks:
@@ -257,7 +261,3 @@ def configure_accelerator(config: AcceleratorMachineConfig) -> Accelerator:
             f"array=..., or set {', '.join(field.replace('_', '-') for field in missing)}",
         )
     return Accelerator(name=name, **changes)
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

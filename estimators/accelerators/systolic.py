@@ -89,10 +89,7 @@ class SystolicConfig(AcceleratorMachineConfig):
             )
         if self.first_access_cycles is not None and not self.first_access_cycles >= 0:
             raise UsageError("first-access-cycles must be at least 0")
-        for name in ("sram_read_bytes_per_cycle", "sram_write_bytes_per_cycle"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise UsageError(f"{name.replace('_', '-')} must be more than 0, not {value}")
+        self.check_positive("sram_read_bytes_per_cycle", "sram_write_bytes_per_cycle")
 
 
 class SystolicEstimator(Estimator):

@@ -46,6 +46,7 @@ from hespas.estimators.rules.registry import (
     add_call_patterns,
     build_declared_work,
     find_call_rule,
+    get_first_operand_key,
 )
 from hespas.support.records import record
 
@@ -195,11 +196,7 @@ def _build_declared_parts(op: ir.Operation, flops: int) -> tuple[WorkPart, ...]:
     """
     if has_matrix_products(op) is False:
         return build_vector_parts("f32", flops)
-    return build_matrix_parts(_get_first_operand_key(op), flops)
-
-
-def _get_first_operand_key(op: ir.Operation) -> str:
-    return to_buffer_size(op.operands[0].type).key if len(op.operands) else "f32"
+    return build_matrix_parts(get_first_operand_key(op), flops)
 
 
 def _build_declared_work(op: ir.Operation, estimate: Mapping[str, Any]) -> OpWork:

@@ -20,7 +20,7 @@ from hespas.estimators.rules.base import (
     read_integer_list,
     to_buffer_size,
 )
-from hespas.estimators.rules.body_tally import tally_block
+from hespas.estimators.rules.reduction import build_applied_work
 
 COMPLEX_FACTOR = 4  # operations of a complex factorisation relative to a real one
 
@@ -66,14 +66,7 @@ def _compute_sort_work(op: ir.Operation) -> OpWork:
     size = to_buffer_size(op.operands[0].type)
     dimension = read_integer(op, "dimension", -1)
     length = size.shape[dimension] if size.shape else 1
-    tally = tally_block(op.regions[0].blocks[0], times=size.elements * ceil_log2(length))
-    return OpWork(
-        "sort",
-        count_read_bytes(op),
-        count_written_bytes(op),
-        tally.to_parts(),
-        tally.transcendentals,
-    )
+    return build_applied_work(op, "sort", size.elements * ceil_log2(length))
 
 
 def build_top_k_work(source: BufferSize, k: int, written_bytes: int) -> OpWork:

@@ -18,7 +18,8 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.body_tally import tally_block
 
 
-def _build_applied_work(op: ir.Operation, kind: str, times: int) -> OpWork:
+def build_applied_work(op: ir.Operation, kind: str, times: int) -> OpWork:
+    """Build the work of applying the body of an op so often to its operands."""
     tally = tally_block(op.regions[0].blocks[0], times=max(times, 0))
     return OpWork(
         kind, count_read_bytes(op), count_written_bytes(op), tally.to_parts(), tally.transcendentals
@@ -30,7 +31,7 @@ def _compute_reduce_work(op: ir.Operation) -> OpWork:
     times = (
         to_buffer_size(op.operands[0].type).elements - to_buffer_size(op.results[0].type).elements
     )
-    return _build_applied_work(op, "reduction", times)
+    return build_applied_work(op, "reduction", times)
 
 
 def _compute_reduce_window_work(op: ir.Operation) -> OpWork:
@@ -43,11 +44,11 @@ def _compute_reduce_window_work(op: ir.Operation) -> OpWork:
     out = to_buffer_size(op.results[0].type)
     window = read_integer_list(op, "window_dimensions", ())
     if find_scanned_dim(op) is not None:
-        return _build_applied_work(op, "scan", source.elements)
+        return build_applied_work(op, "scan", source.elements)
     covered = _count_covered_elements(op)
     if covered > 1:
-        return _build_applied_work(op, "reduction", source.elements - source.elements // covered)
-    return _build_applied_work(op, "reduction", (math.prod(window) - 1) * out.elements)
+        return build_applied_work(op, "reduction", source.elements - source.elements // covered)
+    return build_applied_work(op, "reduction", (math.prod(window) - 1) * out.elements)
 
 
 def _count_covered_elements(op: ir.Operation) -> int:
@@ -96,14 +97,14 @@ def find_scanned_dim(op: ir.Operation) -> int | None:
 
 
 def _compute_map_work(op: ir.Operation) -> OpWork:
-    return _build_applied_work(op, "loop", to_buffer_size(op.results[0].type).elements)
+    return build_applied_work(op, "loop", to_buffer_size(op.results[0].type).elements)
 
 
 def _compute_scan_work(op: ir.Operation) -> OpWork:
     """Count one application of the body per slice of the scanned dimension."""
     source = list_operand_sizes(op)[0]
     dimension = read_integer(op, "dimension", 0)
-    return _build_applied_work(op, "scan", source.shape[dimension] if source.shape else 1)
+    return build_applied_work(op, "scan", source.shape[dimension] if source.shape else 1)
 
 
 RULES = (

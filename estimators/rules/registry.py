@@ -145,8 +145,13 @@ def build_declared_work(op: ir.Operation, cost: KernelCostAttr, output_bytes: in
     The operations count at the matrix rate, so that the time is a lower bound.
     """
     write = min(output_bytes, cost.bytes)
-    key = to_buffer_size(op.operands[0].type).key if len(op.operands) else "f32"
-    return OpWork("custom", cost.bytes - write, write, build_matrix_parts(key, cost.flops))
+    parts = build_matrix_parts(get_first_operand_key(op), cost.flops)
+    return OpWork("custom", cost.bytes - write, write, parts)
+
+
+def get_first_operand_key(op: ir.Operation) -> str:
+    """Return the key of the first operand's type, by which declared operations are rated."""
+    return to_buffer_size(op.operands[0].type).key if len(op.operands) else "f32"
 
 
 def add_cost_rules(rules: Iterable[CostRule]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, TargetAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import drop_inner_attributes, ir
 from hespas.passes.base import FACTS, Pass, PassRun
 
 
@@ -21,12 +21,7 @@ class StripCostsPass(Pass):
     only_marks: ClassVar[bool] = True
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        def strip_op(op: ir.Operation) -> ir.WalkResult:
-            if Cost.NAME in op.attributes:
-                del op.attributes[Cost.NAME]
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(strip_op)
+        drop_inner_attributes(module.operation, Cost.NAME)
         target = TargetAttr.read_from_op(module.operation)
         if target is not None:
             target = replace(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hespas.configs.node_overrides import load_target_node
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost, KernelAttr, RegionAttr, TargetAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import drop_attributes, drop_inner_attributes, ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.dialects.program_facts import read_program_facts
 from hespas.estimators.base import FREE_COST, CostItem, Estimator, estimate_item
@@ -239,8 +239,7 @@ class Annotator(CostWalk):
         return total
 
     def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
-        if Cost.NAME in op.attributes:
-            del op.attributes[Cost.NAME]
+        drop_attributes(op, Cost.NAME)
         if self.call_stack:
             name = op.name
             self._leaves.append(self._free_leaves.setdefault(name, (name, self._free_attr)))
@@ -310,7 +309,7 @@ class Annotator(CostWalk):
             return None
         item = CostItem(op)
         estimated = self._estimate_item(item, name, item.digest)
-        _clear_inner_costs(op)
+        drop_inner_attributes(op, Cost.NAME, KernelAttr.NAME)  # of another estimator
         op.attributes[Cost.NAME] = estimated.attr
         if estimated.cost.gap is not None:
             self._count_gap_op(op, estimated.cost.gap)
@@ -321,7 +320,7 @@ class Annotator(CostWalk):
             return None
         item = CostItem(function)
         estimated = self._estimate_item(item, function.name, item.digest)
-        _clear_inner_costs(function)
+        drop_inner_attributes(function, Cost.NAME, KernelAttr.NAME)
         function.attributes[Cost.NAME] = estimated.attr
         return FunctionCost([(estimated.cost, 1)], estimated.attr, estimated.cost.gap)
 
@@ -369,15 +368,3 @@ class Annotator(CostWalk):
         self.gap_counts[reason] += 1
         if reason not in self.first_gap_places:
             self.first_gap_places[reason] = format_source_position(op.location) or op.name
-
-
-def _clear_inner_costs(op: ir.Operation) -> None:
-    """Remove the costs that another estimator has written inside an op with one cost."""
-
-    def clear_op_costs(inner: ir.Operation) -> ir.WalkResult:
-        for name in (Cost.NAME, KernelAttr.NAME):
-            if name in inner.attributes:
-                del inner.attributes[name]
-        return ir.WalkResult.ADVANCE
-
-    op.walk(clear_op_costs)

@@ -19,6 +19,7 @@ from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_folder import has_own_files, is_open_folder, open_output_folder
 from hespas.support.records import record
 from hespas.support.suggestions import suggest_nearest
+from hespas.support.text_tables import format_count
 
 STATS_FILE = "module_stats.json"
 TRACES = OutputSet("traces", re.compile(r"dev\.\d+\.et|comm_group\.json|module_stats\.json"))
@@ -123,8 +124,8 @@ def warn_of_gaps(statistics: dict[str, Any], run: PassRun) -> None:
     """Warn if the statistics count ops without an estimate."""
     gaps = statistics["totals"]["gaps"]
     if gaps:
-        ops = "op" if gaps == 1 else "ops"
-        run.warn(f"the traces lack the time of {gaps} {ops} that could not be estimated")
+        ops = format_count(gaps, "op")
+        run.warn(f"the traces lack the time of {ops} that could not be estimated")
 
 
 def choose_default_name(module: ir.Module, input_name: str) -> str:

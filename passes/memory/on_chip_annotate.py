@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from hespas.dialects.attrs import ON_CHIP_PROGRAM, Cost, OnChipAttr, RegionAttr, SplitAttr
-from hespas.dialects.mlir import decode_string_attr, get_defining_op, ir
+from hespas.dialects.mlir import (
+    decode_string_attr,
+    drop_attributes,
+    drop_inner_attributes,
+    get_defining_op,
+    ir,
+)
 from hespas.passes.base import FACTS, Pass, PassRun
 from hespas.passes.memory.liveness_program import LivenessProgramReader
 from hespas.passes.memory.memory_annotate import digest_program
@@ -93,12 +99,5 @@ def _get_kernel(result: ir.Value) -> ir.Operation:
 
 
 def _remove_on_chip(module: ir.Module) -> None:
-    if ON_CHIP_PROGRAM in module.operation.attributes:
-        del module.operation.attributes[ON_CHIP_PROGRAM]
-    module.operation.walk(_remove_attr)
-
-
-def _remove_attr(op: ir.Operation) -> ir.WalkResult:
-    if OnChipAttr.NAME in op.attributes:
-        del op.attributes[OnChipAttr.NAME]
-    return ir.WalkResult.ADVANCE
+    drop_attributes(module.operation, ON_CHIP_PROGRAM)
+    drop_inner_attributes(module.operation, OnChipAttr.NAME)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.dialects.mlir import PassManager, drop_inner_attributes, ir, register_passes
 from hespas.dialects.op_kinds import ASYNC_STARTS, FUSION, SHARDING_ATTRS
 from hespas.dialects.program_facts import read_program_facts
 from hespas.dialects.xla import CompilationSettings
@@ -22,8 +22,8 @@ from hespas.passes.prepare.legalise import inline_resources
 from hespas.passes.prepare.op_shardings import constrain_sharded_values
 from hespas.passes.prepare.partition import (
     HLO_IMPORT,
+    LAYOUT_ATTRS,
     build_compilation,
-    drop_layouts,
     has_global_shapes,
     name_entry_main,
     remove_sharding_copy,
@@ -59,7 +59,7 @@ def prepare_for_compiler(
         census = collect_census(module)
     module.operation.walk(remove_sharding_copy)
     if HLO_IMPORT in module.operation.attributes:
-        module.operation.walk(drop_layouts)
+        drop_inner_attributes(module.operation, *LAYOUT_ATTRS)
     if set_dimension_sizes(module, census, dims, run):
         census = collect_census(module)
     spell_out_shardings(module, census)

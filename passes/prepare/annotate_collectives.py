@@ -15,7 +15,7 @@ from hespas.dialects.attr_codec import (
 from hespas.dialects.attrs import HOST_LINK, CommAttr, Cost, RegionAttr, TargetAttr
 from hespas.dialects.buffer_sizes import DynamicShape
 from hespas.dialects.collective_sizes import compute_comm_bytes, count_copy_rounds
-from hespas.dialects.mlir import ir, read_frontend_text
+from hespas.dialects.mlir import drop_attributes, ir, read_frontend_text
 from hespas.dialects.op_kinds import (
     ASYNC,
     COMBINED_PERMUTE_TARGET,
@@ -144,9 +144,7 @@ class AnnotateCollectivesPass(PrepareStep):
                     inexact[f"{op.name}: {comm.note}"] += 1
                 if comm.groups:
                     absent[_describe_absent_devices(op, grid, rows)].append(changed[-1])
-            for name in (Cost.NAME, RegionAttr.NAME):
-                if name in op.attributes:  # a cost or region of the op that it replaces
-                    del op.attributes[name]
+            drop_attributes(op, Cost.NAME, RegionAttr.NAME)  # of the op that it replaces
         for op in census.list_stated_collectives():
             _refuse_foreign_body(op)
             _renumber_stated_groups(op, old_ranks, ids)

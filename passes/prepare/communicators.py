@@ -5,6 +5,7 @@ from __future__ import annotations
 from hespas.dialects.mlir import (
     collect_meshes,
     decode_string_attr,
+    drop_inner_attributes,
     find_ops,
     ir,
     read_boundary_attrs,
@@ -78,7 +79,7 @@ def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
                 op.attributes["replica_groups"] = new
                 _verify_spelled_groups(op)
     if named:
-        module.operation.walk(_drop_sdy_sharding)
+        drop_inner_attributes(module.operation, "sdy.sharding")
         for function in find_ops(module.operation, ("func.func",)):
             drop_boundary_attrs(function, ("sdy.sharding",))
         for mesh in named.values():
@@ -92,13 +93,6 @@ def _verify_spelled_groups(op: ir.Operation) -> None:
     except ir.MLIRError as error:
         message = f"the groups of its mesh axes do not fit: {extract_first_diagnostic(error)}"
         raise HespasError(message, op=op) from None
-
-
-def _drop_sdy_sharding(op: ir.Operation) -> ir.WalkResult:
-    attributes = op.attributes
-    if "sdy.sharding" in attributes:
-        del attributes["sdy.sharding"]
-    return ir.WalkResult.ADVANCE
 
 
 def get_groups_attr(op: ir.Operation) -> ir.Attribute | None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import WAIT, CommAttr, RegionAttr
 from hespas.dialects.mlir import (
+    drop_attributes,
     find_attribute,
     get_attribute,
     get_symbol_name,
@@ -74,9 +75,7 @@ class InlineCallsPass(PrepareStep):
         order = order_callees_first(census)
         communicates = _find_communicating_functions(census, order)
         for name in communicates:
-            attributes = census.functions[name].function.attributes
-            if RegionAttr.NAME in attributes:
-                del attributes[RegionAttr.NAME]
+            drop_attributes(census.functions[name].function, RegionAttr.NAME)
         scalars = build_scalar_evaluator(census)
         varying = _find_varying_functions(census, scalars)
         for name in sorted(varying):

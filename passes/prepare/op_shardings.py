@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from hespas.dialects.mlir import (
     BOUNDARY,
     decode_string_attr,
+    drop_attributes,
     get_call_target,
     ir,
     list_dictionary_entries,
@@ -34,7 +35,6 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.device_grid import drop_boundary_attrs
-from hespas.passes.prepare.single_partition import drop_op_shardings
 from hespas.support.errors import HespasError
 
 SHARDY_SHARDING, HLO_SHARDING = SHARDING_ATTRS
@@ -68,7 +68,7 @@ def constrain_sharded_values(census: ModuleCensus, *, uses_shardy: bool) -> None
         # XLA restores Shardy's ops from frontend attributes, and refuses other ops between. Any
         # sharding of HLO beside them would make it use GSPMD.
         for op in census.list_sharded_ops():
-            drop_op_shardings(op)
+            drop_attributes(op, *SHARDING_ATTRS)
         for contents in census.functions.values():
             if contents.function != census.entry:
                 drop_boundary_attrs(contents.function, SHARDING_ATTRS)
@@ -82,7 +82,7 @@ def constrain_sharded_values(census: ModuleCensus, *, uses_shardy: bool) -> None
         if not _is_read_by_xla(op):
             for number, sharding in enumerate(list_result_shardings(op)[: len(op.results)]):
                 _constrain_result(op, number, sharding)
-            drop_op_shardings(op)
+            drop_attributes(op, *SHARDING_ATTRS)
     for op in census.select_ops_by_name(*RESHARDING_OPS):
         sharding = op.attributes[RESHARDING_OPS[op.name]]
         constraint = _create_constraint(op.operands[0], sharding, ir.InsertionPoint(op))

@@ -25,6 +25,7 @@ from hespas.dialects.mlir import (
     collect_functions,
     collect_meshes,
     decode_string_attr,
+    drop_inner_attributes,
     get_attribute,
     get_call_target,
     get_symbol_name,
@@ -69,6 +70,8 @@ XLA_DIALECTS = frozenset(("chlo", "func", "jax", "mhlo", "sdy", "stablehlo", "tf
 # What is carried through XLA if it was stated, and otherwise found again.
 FOUND_AGAIN = frozenset((TRIPS, TRIPS_FOUND, TRIPS_NOTE, BRANCH, BRANCH_FOUND))
 Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
+# The layouts that XLA's importer writes on ops. Before XLA assigns layouts, they say only how XLA
+# itself made the op.
 LAYOUT_ATTRS = ("xla_shape", "result_layout")
 SHARDY_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 # The attributes of ops that hold shardings, those of Shardy's ops too.
@@ -159,7 +162,7 @@ def partition_module(
     read_top_k_calls(new)
     replace_program(module, new, compilation)
     module.operation.walk(remove_sharding_copy)
-    module.operation.walk(drop_layouts)
+    drop_inner_attributes(module.operation, *LAYOUT_ATTRS)
     dropped = foreign.keys() - _count_foreign_attributes(module).keys()
     if dropped:
         listed = ", ".join(f"{name} (ops: {foreign[name]})" for name in sorted(dropped))
@@ -280,7 +283,6 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     bodies that XLA's importer makes.
     """
     from hespas.passes.compile.carried_attributes import restore_carried_attributes
-    from hespas.passes.prepare.single_partition import drop_op_shardings
 
     main = find_entry_function(module)
     boundary = {name: read_boundary_attrs(main, name) for name in BOUNDARY}
@@ -290,21 +292,11 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
         _restore_boundary_attrs(main, name, attrs)
     drop_boundary_attrs(main, SHARDING_ATTRS)
     restore_carried_attributes(module)
-    module.operation.walk(drop_op_shardings)  # XLA leaves some although shapes are now local
+    # XLA leaves some although shapes are now local.
+    drop_inner_attributes(module.operation, *SHARDING_ATTRS)
     write_stated_count(module, NUM_PARTITIONS, compilation.partitions)
     write_stated_count(module, NUM_REPLICAS, compilation.replicas)
     collect_census(module)  # erases the copies of fusion bodies
-
-
-def drop_layouts(op: ir.Operation) -> ir.WalkResult:
-    """Remove the layouts that XLA's importer writes on an op.
-
-    Before XLA assigns layouts, they say only how XLA itself made the op.
-    """
-    for name in LAYOUT_ATTRS:
-        if name in op.attributes:
-            del op.attributes[name]
-    return ir.WalkResult.ADVANCE
 
 
 def remove_sharding_copy(op: ir.Operation) -> ir.WalkResult:

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import (
     FRONTEND,
+    drop_attributes,
     find_ops,
     get_call_target,
     get_defining_op,
@@ -103,9 +104,7 @@ def use_internal_placements(census: ModuleCensus) -> None:
                 continue
             target = "MoveToHost" if _places_on_host(op) else "MoveToDevice"
             op.attributes["call_target_name"] = ir.StringAttr.get(target, op.context)
-            for name in ("has_side_effect", FRONTEND):
-                if name in op.attributes:
-                    del op.attributes[name]
+            drop_attributes(op, "has_side_effect", FRONTEND)
 
 
 class ReplaceHostPlacementsPass(PrepareStep):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.mlir import drop_attributes, get_attribute, ir
 from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import SHARDING_ATTRS
 from hespas.passes.prepare.census import ModuleCensus
@@ -31,16 +31,8 @@ def drop_shardings(census: ModuleCensus) -> None:
     for contents in census.functions.values():
         drop_boundary_attrs(contents.function, SHARDING_ATTRS)
     for op in census.list_sharded_ops():
-        drop_op_shardings(op)
+        drop_attributes(op, *SHARDING_ATTRS)
     census.forget_sharded_ops()
-
-
-def drop_op_shardings(op: ir.Operation) -> ir.WalkResult:
-    """Remove the sharding attributes of an op."""
-    for name in SHARDING_ATTRS:
-        if name in op.attributes:
-            del op.attributes[name]
-    return ir.WalkResult.ADVANCE
 
 
 def remove_shardy_op(op: ir.Operation) -> None:

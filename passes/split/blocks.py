@@ -9,7 +9,7 @@ from enum import Enum, auto
 from itertools import accumulate, chain, repeat
 
 from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
-from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.mlir import collect_functions, drop_attributes, drop_inner_attributes, ir
 from hespas.dialects.op_bodies import is_small_constant, list_read_values
 from hespas.dialects.op_kinds import (
     BARRIERS,
@@ -262,15 +262,8 @@ def check_not_split(module: ir.Module, pass_name: str) -> None:
 
 def remove_split_marks(module: ir.Module) -> None:
     """Remove ``hespas.split`` and all ``hespas.region``."""
-
-    def remove_region(op: ir.Operation) -> ir.WalkResult:
-        if RegionAttr.NAME in op.attributes:
-            del op.attributes[RegionAttr.NAME]
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(remove_region)
-    if SplitAttr.NAME in module.operation.attributes:
-        del module.operation.attributes[SplitAttr.NAME]
+    drop_inner_attributes(module.operation, RegionAttr.NAME)
+    drop_attributes(module.operation, SplitAttr.NAME)
 
 
 def _is_completely_split(module: ir.Module) -> bool:
