@@ -22,7 +22,12 @@ FinishCallback = Callable[[int], None]
 
 
 class CollectiveExecution:
-    """A running collective; ``tag`` distinguishes its messages from those of other collectives."""
+    """A running collective.
+
+    Attributes:
+        tag: Distinguishes its messages from those of other collectives.
+        unfinished: The number of devices that have not finished.
+    """
 
     def __init__(
         self,
@@ -36,6 +41,7 @@ class CollectiveExecution:
     ) -> None:
         self.queue, self.transport, self.endpoints = queue, transport, endpoints
         self.communicator, self.tag, self.done = communicator, tag, done
+        self.unfinished = len(communicator.members)
         self.active, self.reduce_ns = planner.active_chunks, planner.compute_reduction_ns
         self.endpoint_ns = planner.compute_delay_ns(communicator)
         self._rings: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -120,6 +126,7 @@ class _ChunkScheduler:
         if is_finished:
             self.unfinished -= 1
             if self.unfinished == 0:
+                self.execution.unfinished -= 1
                 self.execution.done(self.device)
         if former is not None:
             former.chunks.remove(chunk)

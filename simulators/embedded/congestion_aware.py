@@ -151,14 +151,12 @@ class CongestedNetwork:
     def _find_route(self, source: int, target: int) -> list[_QueuedLink]:
         """Return the links of a route, the first one last."""
         crossed = list_crossed_links(self._network, source, target)
-        return [self._get_or_create_link(start[0], start, end) for start, end in crossed][::-1]
+        return [self._get_or_create_link(start, end) for start, end in crossed][::-1]
 
-    def _get_or_create_link(
-        self, dim: int, source: NetworkPlace, target: NetworkPlace
-    ) -> _QueuedLink:
+    def _get_or_create_link(self, source: NetworkPlace, target: NetworkPlace) -> _QueuedLink:
         link = self._links.get((source, target))
         if link is None:
-            network = self._network
+            network, (dim, _) = self._network, source
             link = _QueuedLink(network.bytes_per_ns[dim], network.latency_ns[dim])
             self._links[source, target] = link
         return link

@@ -238,9 +238,8 @@ class SimulationEngine(ABC):
         step, lane = runner.steps[position], runner.lane
         class_of = self.classes.class_of
         copies = self.classes.size[class_of[runner.rank]]
-        ranks, group = (), -1
         if step.kind == "send":
-            ranks = (runner.rank, runner.resolve_peer(position))
+            ranks, group = (runner.rank, runner.resolve_peer(position)), -1
         else:
             group = runner.resolve_communicator(position)
             ranks = self.find_members(group, (), runner.rank)

@@ -8,7 +8,6 @@ congestion needs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hespas.chakra.node_rules import to_enum_name
@@ -80,8 +79,8 @@ class UnawareEngine(SimulationEngine):
                 step.kind, step.size, instance.communicator, runner.turn
             )
         except HespasError as error:
-            where, remedy = runner.describe_position(position), error.remedy
-            raise HespasError(error.message, where=where, remedy=remedy) from None
+            error.where = runner.describe_position(position)
+            raise
         return instance, plan, runner.count_chunks(group, len(plan))
 
     def enter_instance(self, key: tuple, instance: CollectiveInstance, rank: int) -> None:
@@ -138,8 +137,8 @@ class UnawareEngine(SimulationEngine):
             return self._compute_class_finishes(instance, joined_classes)
         except HespasError as error:
             rank, joined = next(iter(instance.joined.items()))
-            where = self.get_runner(rank).describe_position(joined.position)
-            raise HespasError(error.message, where=where, remedy=error.remedy) from None
+            error.where = self.get_runner(rank).describe_position(joined.position)
+            raise
 
     def _compute_class_finishes(
         self, instance: CollectiveInstance, joined_classes: dict[int, JoinedDevice]
@@ -169,14 +168,6 @@ class UnawareEngine(SimulationEngine):
         return finishes
 
 
-@dataclass(slots=True)
-class _RunningCollective:
-    """A collective under way, and the number of devices that have not finished it."""
-
-    execution: CollectiveExecution
-    unfinished: int
-
-
 class MessageLevelEngine(UnawareEngine):
     """An engine whose collectives share its event queue and its network.
 
@@ -194,7 +185,7 @@ class MessageLevelEngine(UnawareEngine):
     ) -> None:
         super().__init__(inputs, options, **engine_options)
         self._chunk_queues = [ChunkQueues() for _ in inputs.devices]
-        self._running: dict[tuple, _RunningCollective] = {}  # by key of its instance
+        self._running: dict[tuple, CollectiveExecution] = {}  # by key of its instance
 
     def make_transfer(self) -> TransferFunction:
         """Return the function that carries the messages."""
@@ -209,14 +200,14 @@ class MessageLevelEngine(UnawareEngine):
             super().enter_instance(key, instance, rank)
             return
         self.check_start_time(communicator, self.queue.now)
-        running = self._running.get(key)
-        if running is None:
+        execution = self._running.get(key)
+        if execution is None:
             endpoints = {member: self.runners[member].endpoint for member in communicator.members}
 
             def finish_device(device: int) -> None:
                 self._finish_device(key, device)
 
-            execution = CollectiveExecution(
+            execution = self._running[key] = CollectiveExecution(
                 self.planner,
                 communicator,
                 self.queue,
@@ -225,15 +216,11 @@ class MessageLevelEngine(UnawareEngine):
                 finish_device,
                 key,
             )
-            running = _RunningCollective(execution, len(communicator.members))
-            self._running[key] = running
-        plan = instance.joined[rank].plan
-        running.execution.start_device(rank, plan, self._chunk_queues[rank])
+        execution.start_device(rank, instance.joined[rank].plan, self._chunk_queues[rank])
 
     def _finish_device(self, key: tuple, device: int) -> None:
-        instance, running = self.instances[key], self._running[key]
-        running.unfinished -= 1
-        if running.unfinished == 0:
+        instance = self.instances[key]
+        if self._running[key].unfinished == 0:
             self.record_collective(instance, self.queue.now)
             del self.instances[key], self._running[key]
         self.runners[device].finish_node(instance.joined[device].position)

@@ -233,8 +233,9 @@ class FlowEngine(SimulationEngine):
                 flow = self._build_collective(step.kind, step.size, keys)
             except HespasError as error:
                 rank, joined = next(iter(instance.joined.items()))
-                where = error.where or self.get_runner(rank).describe_position(joined.position)
-                raise HespasError(error.message, where=where, remedy=error.remedy) from None
+                place = self.get_runner(rank).describe_position(joined.position)
+                error.where = error.where or place
+                raise
             self._collectives[key] = flow
         return flow
 
