@@ -37,7 +37,11 @@ def main(argument: str) -> None:
     request = json.loads(argument)
     folder = Path(request["folder"])
     try:
-        report = _describe_recipes() if request["list"] else _export_for_command(request, folder)
+        if request["list"]:
+            report: Any = _describe_recipes()
+        else:
+            configure_jax(request["devices"], source=request["source"])
+            report = export_program(request, folder / MODULE)
         answer = json.dumps({"report": report})
     except KeyboardInterrupt:
         raise
@@ -48,11 +52,6 @@ def main(argument: str) -> None:
     (folder / ANSWER).write_text(answer)
     sys.stderr.flush()
     os._exit(0)  # XLA may go on compiling what was wanted only after its partitioner
-
-
-def _export_for_command(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    configure_jax(request["devices"], source=request["source"])
-    return export_program(request, folder / MODULE)
 
 
 def configure_jax(device_count: int | None = None, *, source: bool = True) -> None:

@@ -308,6 +308,8 @@ def find_maximum_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> int | No
         if continues is not None and not continues:
             return count
         states.append(known)
+        # By the eighth state, what only settles at first has settled: most loops that depend on
+        # data alone are given up here, and not after ten thousand iterations.
         if count == MAX_ASSUMED_TRIPS or (count == 8 and _is_endless(loop, scalars, states)):
             break
     return None
