@@ -235,9 +235,9 @@ class KernelCostModel:
         kernel.constant_bytes = op.constant_bytes
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         is_elementwise = op.kind == "elementwise"
-        if is_elementwise and len(set(op.operands)) < len(op.operands) and not self.has_views(op):
-            repeated = (Counter(op.operands) - Counter(set(op.operands))).items()
-            kernel.repeated_s = sum(self.first_read_s[v] * times for v, times in repeated)
+        if is_elementwise and len(reads) < len(op.uses) and not self.has_views(op):
+            repeated = Counter(use.value for use in op.uses) - Counter(reads.keys())
+            kernel.repeated_s = sum(self.first_read_s[v] * times for v, times in repeated.items())
         kernel.reduces = op.kind == "reduce" and (
             self.values[op.operands[0]].size.elements
             >= SIGNIFICANT_REDUCTION * self.values[op.results[0]].size.elements
@@ -390,9 +390,12 @@ class KernelCostModel:
         return order[-1][0] != len(order) - 1
 
     def has_views(self, op: FusionOp) -> bool:
-        """Return whether XLA makes a fusion of an op before all others, with views or constants."""
-        operands = (self.values[value] for value in op.operands)
-        return any(each.is_constant or self.values[each.source] is not each for each in operands)
+        """Return whether XLA makes a fusion of an op before all others, with views or constants.
+
+        A reshape that only adds dimensions of size 1 is none: XLA moves it behind the op.
+        """
+        is_fused = any(self.values[value].is_constant for value in op.operands)
+        return is_fused or any(use.is_view for use in op.uses)
 
     def _get_operand_shape(self, op: FusionOp) -> tuple[int, ...]:
         return self.values[op.operands[0]].size.shape
@@ -465,7 +468,7 @@ class KernelCostModel:
         amounts = self._count_reads(producer, consumer)
         if consumer.repeated_s and OWN_LOOP in amounts:
             # XLA adds up the reads by all operands of an op that is no fusion yet.
-            count = self.graph.ops[consumer.index].operands.count(value)
+            count = sum(use.value == value for use in self.graph.ops[consumer.index].uses)
             amounts = amounts | {OWN_LOOP: amounts[OWN_LOOP] * count}
         amount = sum(amounts.values())
         estimate_read_s = self._estimate_read_s
