@@ -179,6 +179,21 @@ class PriorityFusion:
                 if candidate is not None and version == candidate.version:
                     self._fuse_producer(index)
 
+    def remove_unread_kernels(self) -> None:
+        """Remove kernels whose results nothing reads, or only kernels like them.
+
+        XLA removes them after its fusions, in whose gains they count.
+        """
+        for index in sorted(self.kernels, reverse=True):
+            kernel = self.kernels[index]
+            stored = [self.graph.values[value] for value in kernel.outputs]
+            if any(each.is_read_by_opaque or each.opaque_views for each in stored):
+                continue
+            if not any(self.users.get(value) for value in kernel.outputs):
+                del self.kernels[index]
+                for value in kernel.reads:
+                    self.users[value].discard(index)
+
     def _collect_components(self) -> list[list[int]]:
         """Collect the kernels that values which kernels make and read connect, in order."""
         component_of: dict[int, int] = {}

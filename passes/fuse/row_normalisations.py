@@ -20,13 +20,17 @@ MAX_ROW_ELEMENTS = 1 << 14  # elements of a row that fit into one thread block
 
 @dataclass(slots=True)
 class DiamondFinder:
-    """Finds the diamonds of a graph. ``users`` lists the ops that read each value."""
+    """Finds the diamonds of a graph. ``users`` lists the ops that read each value, the last first."""
 
     graph: FusionGraph
     users: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for index, op in enumerate(self.graph.ops):
+        live: set[int] = set()  # XLA finds diamonds before it leaves ops that nothing reads
+        for index, op in reversed(list(enumerate(self.graph.ops))):
+            if op.kind != "opaque" and live.isdisjoint(op.results):
+                continue
+            live.update(op.operands)
             for value in {use.value for use in op.uses}:
                 self.users.setdefault(value, []).append(index)
 

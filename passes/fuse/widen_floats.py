@@ -123,11 +123,15 @@ class _Widener:
                 _erase_unused(maker)
 
     def _convert_value(self, builder: OpBuilder, value: ir.Value) -> ir.Value:
-        """Convert a value to f32; of a broadcast, XLA's simplifier converts the operand."""
+        """Convert a value to f32; of a broadcast, XLA's simplifier converts the operand.
+
+        It leaves the broadcast and its conversion, which nothing reads, to the model of fusions.
+        """
         if value not in self.converted:
             name, source, attributes = CONVERT, value, {}
             maker = get_defining_op(value)
             if maker is not None and maker.name == BROADCAST:
+                builder.create_op(CONVERT, [value], [_make_wide_type(value)], {})
                 source = self._convert_value(builder, maker.operands[0])
                 name, attributes = BROADCAST, copy_attributes(maker)
             new = builder.create_op(name, [source], [_make_wide_type(value)], attributes)
