@@ -419,9 +419,11 @@ class KernelCostModel:
         A kernel that keeps rows on the chip computes a result of a row once for all that read it,
         and whole rows for parts of them.
         """
-        if producer.emitter == "row" and producer.hero == consumer.hero:
-            return READ_ONCE
         value = producer.outputs[0]
+        if producer.emitter == "row":
+            is_number = self.values[value].size.elements == producer.rows
+            if is_number or producer.hero == consumer.hero:
+                return READ_ONCE
         reads = consumer.reads[value]
         if producer.emitter != "row" or not (moved := count_moved_reads(reads)):
             return reads
@@ -572,6 +574,8 @@ class KernelCostModel:
         consumer.constant_bytes += producer.constant_bytes * amount
         if producer.rows or consumer.rows:
             consumer.constant_bytes = 0.0
+        if producer.emitter == "row" and consumer.emitter == "reduction":
+            self._keep_reduced_tiles(consumer)
         if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow
@@ -584,6 +588,16 @@ class KernelCostModel:
         consumer.reductions += producer.reductions
         consumer.shared_bytes += producer.shared_bytes
         self.update_time(consumer)
+
+    def _keep_reduced_tiles(self, kernel: FusionKernel) -> None:
+        """Let the reductions of a kernel of rows read the tiles that its other ops read."""
+        ops = [self.graph.ops[member] for member in kernel.members]
+        loops = {op.uses[0].value for op in ops if op.kind == "reduce"}
+        for value, reads in kernel.reads.items():
+            if not loops.isdisjoint(reads):
+                kept = {loop: amount for loop, amount in reads.items() if loop not in loops}
+                amount = max(reads.values())
+                kernel.reads[value] = kept | {OWN_LOOP: max(amount, kept.get(OWN_LOOP, 0.0))}
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:
