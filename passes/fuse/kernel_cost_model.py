@@ -7,9 +7,10 @@ op; memory accesses and arithmetic overlap.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -324,7 +325,8 @@ class KernelCostModel:
             )
         else:
             reads = kernel.reads.items()
-            kernel.read_s = sum([self._estimate_read_s(v, amounts) for v, amounts in reads])
+            estimate_read_s = self._choose_read_model(kernel)
+            kernel.read_s = sum([estimate_read_s(v, amounts) for v, amounts in reads])
             kernel.constant_s = kernel.constant_bytes / self.device.small_cache_bytes_per_s
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
         kernel.time_s = _overlap_times_s(compute_s, memory_s + kernel.repeated_s)
@@ -404,6 +406,29 @@ class KernelCostModel:
         """Estimate the time of reading a value: once from memory, then from the caches."""
         return self._estimate_amount_s(value, sum(reads.values()))
 
+    def _choose_read_model(self, kernel: FusionKernel) -> Callable[[int, ReadAmounts], float]:
+        return (
+            functools.partial(self._estimate_tiled_s, kernel)
+            if kernel.rows
+            else self._estimate_read_s
+        )
+
+    def _estimate_tiled_s(self, rows: FusionKernel, value: int, reads: ReadAmounts) -> float:
+        """Estimate the time of reading a value by a kernel that keeps rows on the chip."""
+        return self._estimate_read_s(value, reads) * self._count_segments(rows, value)
+
+    def _count_segments(self, rows: FusionKernel, value: int) -> float:
+        """Return how much of memory is transferred for each byte of the numbers of rows.
+
+        A thread block reads or writes those of its rows, which may be less than a segment
+        (BandwidthUtilizationRateHeuristicForTiledMemoryAccess).
+        """
+        size = self.values[value].size
+        if not rows.rows or size.elements != rows.rows:
+            return 1.0
+        tile_rows = max(TILE_ELEMENTS >> (rows.columns - 1).bit_length(), 1)
+        return max(SEGMENT_BYTES / (tile_rows * size.bits / 8), 1.0)
+
     def _estimate_amount_s(self, value: int, amount: float) -> float:
         if amount == 1.0:  # as nearly all
             return self.first_read_s[value]
@@ -473,8 +498,8 @@ class KernelCostModel:
             count = sum(use.value == value for use in self.graph.ops[consumer.index].uses)
             amounts = amounts | {OWN_LOOP: amounts[OWN_LOOP] * count}
         amount = sum(amounts.values())
-        estimate_read_s = self._estimate_read_s
         rows = producer if producer.rows else consumer
+        estimate_read_s = self._choose_read_model(rows)
         read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
         if rows.rows != consumer.rows:
             consumer_reads = {
@@ -497,8 +522,8 @@ class KernelCostModel:
         cycles = consumer.cycles + producer.cycles * amount
         compute_s = cycles / self.device.cycles_per_s
         constant_bytes = consumer.constant_bytes + producer.constant_bytes * amount
-        if rows.rows:
-            constant_bytes = 0.0
+        if rows.rows:  # XLA still reads the broadcast of a constant that it fuses later.
+            constant_bytes = 0.0 if producer.rows else producer.constant_bytes
         constant_s = constant_bytes / self.device.small_cache_bytes_per_s
         if consumer.is_narrow:
             merged_reads = self._merge_producer_reads(producer, consumer)
@@ -510,7 +535,10 @@ class KernelCostModel:
             strided_s += self._estimate_strided_s(
                 producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, amounts)
             )
-        memory_s = read_s + constant_s + consumer.write_s + written_s + strided_s
+        write_s = consumer.write_s
+        if rows.rows != consumer.rows:
+            write_s *= self._count_segments(rows, consumer.outputs[0])
+        memory_s = read_s + constant_s + write_s + written_s + strided_s
         return _overlap_times_s(compute_s, memory_s)
 
     def _estimate_strided_s(
@@ -579,6 +607,8 @@ class KernelCostModel:
         if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow
+            if producer.rows != consumer.rows:
+                consumer.write_s *= self._count_segments(producer, consumer.outputs[0])
             consumer.rows, consumer.columns = producer.rows, producer.columns
         consumer.repeated_s = 0.0
         consumer.unary = consumer.unary and producer.unary
