@@ -525,6 +525,9 @@ class KernelCostModel:
         if rows.rows:  # XLA still reads the broadcast of a constant that it fuses later.
             constant_bytes = 0.0 if producer.rows else producer.constant_bytes
         constant_s = constant_bytes / self.device.small_cache_bytes_per_s
+        if rows.rows and constant_bytes:
+            segments = self._count_segments(rows, value)
+            constant_s += constant_bytes * (segments - 1) / self.device.bandwidth_bytes_per_s
         if consumer.is_narrow:
             merged_reads = self._merge_producer_reads(producer, consumer)
             read_s, constant_s, compute_s = self._estimate_narrow_s(
@@ -586,13 +589,11 @@ class KernelCostModel:
         amounts = self._count_reads(producer, consumer)
         amount = sum(amounts.values())
         consumer.reads = self._merge_producer_reads(producer, consumer)
+        # XLA removes equal ops of a fusion only when all fusions are made.
+        consumer.cycles += producer.cycles * amount
         for member, repeats in producer.members.items():
             repeats *= amount
-            known_repeats = consumer.members.get(member)
-            if known_repeats is None or repeats > known_repeats:
-                extra_repeats = repeats - (known_repeats or 0.0)
-                consumer.cycles += self.graph.ops[member].cycles * extra_repeats
-                consumer.members[member] = repeats
+            consumer.members[member] = max(consumer.members.get(member, 0.0), repeats)
         if consumer.updated == producer.outputs[0]:
             consumer.updated = -1
         keeps_loop = _keeps_loop(producer, consumer, amounts)

@@ -30,6 +30,9 @@ from hespas.passes.fuse.kernel_cost_model import (
 from hespas.passes.fuse.simplify import read_uniform_constant
 
 
+TICK_S = 0.25e-9  # to which XLA rounds times (absl::Duration)
+
+
 @dataclass(frozen=True, slots=True)
 class KernelLimits:
     """Limits of one kernel: the number of buffers that it reads and writes, and of its ops."""
@@ -105,7 +108,9 @@ class PriorityFusion:
     maker_of: dict[int, int] = field(default_factory=dict)
     users: dict[int, ValueReaders] = field(default_factory=dict)
     _candidates: dict[int, _Candidate] = field(default_factory=dict)
-    _queue: list[tuple[float, int, int]] = field(default_factory=list)  # (-gain, kernel, version)
+    # (-gain in ticks, -age, kernel, version); of equal gains XLA takes the newest instruction.
+    _queue: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _ages: dict[int, int] = field(default_factory=dict)  # of kernels that are no single ops
     _last_version: int = 0
 
     def __post_init__(self) -> None:
@@ -174,7 +179,7 @@ class PriorityFusion:
             for index in component:
                 self._rate_producer(index)
             while self._queue:
-                _, index, version = heapq.heappop(self._queue)
+                *_, index, version = heapq.heappop(self._queue)
                 candidate = self._candidates.get(index)
                 if candidate is not None and version == candidate.version:
                     self._fuse_producer(index)
@@ -247,7 +252,8 @@ class PriorityFusion:
         if views:
             gain_s -= views * self.model.estimate_unwritten_s(kernel)
         if not candidate.blocked_users and gain_s >= 0:
-            heapq.heappush(self._queue, (-gain_s, index, candidate.version))
+            ticks, age = round(gain_s / TICK_S), self._ages.get(index, -index)
+            heapq.heappush(self._queue, (-ticks, -age, index, candidate.version))
 
     def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         value = producer.outputs[0]
@@ -377,6 +383,7 @@ class PriorityFusion:
         consumers = list(self.users[value])
         for user in consumers:
             consumer = self.kernels[user]
+            self._ages.setdefault(user, len(self.graph.ops) + len(self._ages))
             self.model.fuse_producer(producer, consumer)
             for source in producer.reads:
                 self.users[source].add(user)
