@@ -108,9 +108,9 @@ class PriorityFusion:
     maker_of: dict[int, int] = field(default_factory=dict)
     users: dict[int, ValueReaders] = field(default_factory=dict)
     _candidates: dict[int, _Candidate] = field(default_factory=dict)
-    # (-gain in ticks, -age, kernel, version); of equal gains XLA takes the newest instruction.
-    _queue: list[tuple[int, int, int, int]] = field(default_factory=list)
-    _ages: dict[int, int] = field(default_factory=dict)  # of kernels that are no single ops
+    # (-gain in ticks, -age, -gain, kernel, version): of equal gains XLA takes the newest fusion.
+    _queue: list[tuple[int, int, float, int, int]] = field(default_factory=list)
+    _ages: dict[int, int] = field(default_factory=dict)  # the order in which fusions were made
     _last_version: int = 0
 
     def __post_init__(self) -> None:
@@ -252,8 +252,8 @@ class PriorityFusion:
         if views:
             gain_s -= views * self.model.estimate_unwritten_s(kernel)
         if not candidate.blocked_users and gain_s >= 0:
-            ticks, age = round(gain_s / TICK_S), self._ages.get(index, -index)
-            heapq.heappush(self._queue, (-ticks, -age, index, candidate.version))
+            ticks, age = round(gain_s / TICK_S), self._ages.get(index, 0)
+            heapq.heappush(self._queue, (-ticks, -age, -gain_s, index, candidate.version))
 
     def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         value = producer.outputs[0]
@@ -383,7 +383,7 @@ class PriorityFusion:
         consumers = list(self.users[value])
         for user in consumers:
             consumer = self.kernels[user]
-            self._ages.setdefault(user, len(self.graph.ops) + len(self._ages))
+            self._ages.setdefault(user, len(self._ages) + 1)
             self.model.fuse_producer(producer, consumer)
             for source in producer.reads:
                 self.users[source].add(user)
