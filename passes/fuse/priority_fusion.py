@@ -29,7 +29,6 @@ from hespas.passes.fuse.kernel_cost_model import (
 )
 from hespas.passes.fuse.simplify import BROADCAST, CONVERT, read_uniform_constant
 
-
 TICK_S = 0.25e-9  # to which XLA rounds times (absl::Duration)
 
 

@@ -20,7 +20,7 @@ MAX_ROW_ELEMENTS = 1 << 14  # elements of a row that fit into one thread block
 
 @dataclass(slots=True)
 class DiamondFinder:
-    """Finds the diamonds of a graph. ``users`` lists the ops that read each value, the last first."""
+    """Finds the diamonds of a graph. ``users`` lists the readers of each value, the last first."""
 
     graph: FusionGraph
     users: dict[int, list[int]] = field(default_factory=dict)
