@@ -112,15 +112,12 @@ class _Widener:
         self.replaced.append(op)
 
     def erase_replaced_ops(self) -> None:
-        """Erase the rewritten ops, and the broadcasts and conversions that only they read.
+        """Erase the rewritten ops.
 
         Before, an op that is created could take the place of an erased one in ``converted``.
         """
         for op in reversed(self.replaced):
-            makers = {get_defining_op(value) for value in op.operands}
             op.erase()
-            for maker in makers:
-                _erase_unused(maker)
 
     def _convert_value(self, builder: OpBuilder, value: ir.Value) -> ir.Value:
         """Convert a value to f32; of a broadcast, XLA's simplifier converts the operand.
@@ -175,10 +172,3 @@ def _widen_body(body: ir.Block, names: frozenset[str]) -> None:
         if _is_narrow(value):
             kinds = [_make_wide_type(value)]
             others[-1].operands[number] = end.create_op(CONVERT, [value], kinds, {}).results[0]
-
-
-def _erase_unused(op: ir.Operation | None) -> None:
-    while op is not None and op.name in (BROADCAST, CONVERT) and not any(op.results[0].uses):
-        maker = get_defining_op(op.operands[0])
-        op.erase()
-        op = maker

@@ -61,10 +61,12 @@ def run_program(program: str, pipeline: str, title: str) -> bool:
         return False
     put_fusions_in_place(module)
     results = execute(module, devices)
-    # XLA keeps more bits of a value of 16 bits that it fuses with what follows.
-    tolerance = 1e-1 if "f16" in program and "convert" in program else 1e-5
+    # XLA keeps more bits of a value of 16 bits that it fuses with what follows. Differences of
+    # such values, as in the gradient of a softmax, have few bits left.
+    is_narrow = "f16" in program and "convert" in program
+    tolerance, of_largest = (1e-1, 3e-2) if is_narrow else (1e-5, 1e-6)
     try:
-        assert_same_results(results, references, rtol=tolerance, atol_of_largest=tolerance / 10)
+        assert_same_results(results, references, rtol=tolerance, atol_of_largest=of_largest)
     except AssertionError as error:
         raise AssertionError(f"{title}: {error}") from None
     return True

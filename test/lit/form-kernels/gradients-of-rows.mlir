@@ -6,9 +6,9 @@
 
 // CHECK-LABEL: module @softmax_and_gradient
 module @softmax_and_gradient {
-  // CHECK: %[[K0:.*]] = "mhlo.fusion"(%arg0)
+  // CHECK: %[[K0:[0-9]+]] = "mhlo.fusion"(%arg0)
   // CHECK: : (tensor<16x512x512xf32>) -> tensor<16x512x512xf32>
-  // CHECK: %[[K1:.*]] = "mhlo.fusion"(%arg0, %arg1)
+  // CHECK: %[[K1:[0-9]+]] = "mhlo.fusion"(%arg0, %arg1)
   // CHECK: : (tensor<16x512x512xf32>, tensor<16x512x512xf32>) -> tensor<16x512x512xf32>
   // CHECK-NOT: "mhlo.fusion"
   // CHECK: return
@@ -48,9 +48,9 @@ module @softmax_and_gradient {
 
 // CHECK-LABEL: module @softmax_and_gradient_in_bf16
 module @softmax_and_gradient_in_bf16 {
-  // CHECK: %[[K0:.*]] = "mhlo.fusion"(%arg0)
+  // CHECK: %[[K0:[0-9]+]] = "mhlo.fusion"(%arg0)
   // CHECK: : (tensor<16x512x512xbf16>) -> tensor<16x512x512xbf16>
-  // CHECK: %[[K1:.*]] = "mhlo.fusion"(%arg0, %arg1)
+  // CHECK: %[[K1:[0-9]+]] = "mhlo.fusion"(%arg0, %arg1)
   // CHECK: : (tensor<16x512x512xbf16>, tensor<16x512x512xbf16>) -> tensor<16x512x512xbf16>
   // CHECK-NOT: "mhlo.fusion"
   // CHECK: return
@@ -108,11 +108,11 @@ module @softmax_and_gradient_in_bf16 {
 
 // CHECK-LABEL: module @more_rows
 module @more_rows {
-  // CHECK: %[[K0:.*]] = "mhlo.fusion"(%arg0)
+  // CHECK: %[[K0:[0-9]+]] = "mhlo.fusion"(%arg0)
   // CHECK: : (tensor<40x1024x1024xbf16>) -> tensor<40x1024xf32>
-  // CHECK: %[[K1:.*]] = "mhlo.fusion"(%arg0, %[[K0]])
+  // CHECK: %[[K1:[0-9]+]] = "mhlo.fusion"(%arg0, %[[K0]])
   // CHECK: : (tensor<40x1024x1024xbf16>, tensor<40x1024xf32>) -> tensor<40x1024x1024xbf16>
-  // CHECK: %[[K2:.*]] = "mhlo.fusion"(%arg0, %[[K0]], %{{.*}}, %arg1)
+  // CHECK: %[[K2:[0-9]+]] = "mhlo.fusion"(%arg0, %[[K0]], %{{.*}}, %arg1)
   // CHECK: : (tensor<40x1024x1024xbf16>, tensor<40x1024xf32>, tensor<40x1024x1xbf16>, tensor<40x1024x1024xbf16>) -> tensor<40x1024x1024xbf16>
   // CHECK-NOT: "mhlo.fusion"
   // CHECK: return
@@ -169,7 +169,7 @@ module @more_rows {
 
 // CHECK-LABEL: module @short_rows
 module @short_rows {
-  // CHECK: %[[K0:.*]] = "mhlo.fusion"(%arg0)
+  // CHECK: %[[K0:[0-9]+]] = "mhlo.fusion"(%arg0)
   // CHECK: : (tensor<100000x18xbf16>) -> tensor<100000x18xbf16>
   // CHECK-NOT: "mhlo.fusion"
   // CHECK: return
@@ -192,5 +192,65 @@ module @short_rows {
     %13 = stablehlo.divide %6, %12 : tensor<100000x18xf32>
     %14 = stablehlo.convert %13 : (tensor<100000x18xf32>) -> tensor<100000x18xbf16>
     return %14 : tensor<100000x18xbf16>
+  }
+}
+
+// -----
+
+/// The gradient of RMS norm: kernels that read the same values become one, behind what the later
+/// of them reads.
+
+// CHECK-LABEL: module @normalised_rows
+module @normalised_rows {
+  // CHECK: %[[K0:[0-9]+]] = "mhlo.fusion"(%arg0)
+  // CHECK: : (tensor<8192x2048xf32>) -> tensor<8192xf32>
+  // CHECK: %[[K1:[0-9]+]] = "mhlo.fusion"(%[[K0]])
+  // CHECK: : (tensor<8192xf32>) -> tensor<8192x1xf32>
+  // CHECK: %[[K2:[0-9]+]]:2 = "mhlo.fusion"(%[[K1]], %arg0, %arg1)
+  // CHECK: : (tensor<8192x1xf32>, tensor<8192x2048xf32>, tensor<2048xf32>) -> (tensor<8192xf32>, tensor<8192x2048xf32>)
+  // CHECK: %[[K3:[0-9]+]] = "mhlo.fusion"(%[[K0]], %[[K1]], %[[K2]]#0)
+  // CHECK: : (tensor<8192xf32>, tensor<8192x1xf32>, tensor<8192xf32>) -> tensor<8192x1xf32>
+  // CHECK: %[[K4:[0-9]+]]:2 = "mhlo.fusion"(%[[K1]], %arg0, %arg1, %[[K2]]#1, %[[K3]])
+  // CHECK: : (tensor<8192x1xf32>, tensor<8192x2048xf32>, tensor<2048xf32>, tensor<8192x2048xf32>, tensor<8192x1xf32>) -> (tensor<64x2048xf32>, tensor<8192x2048xf32>)
+  // CHECK-NOT: "mhlo.fusion"
+  // CHECK: return
+  func.func public @main(%arg0: tensor<8192x2048xf32>, %arg1: tensor<2048xf32>) -> (tensor<8192x2048xf32>, tensor<2048xf32>) {
+    %0 = stablehlo.multiply %arg0, %arg0 : tensor<8192x2048xf32>
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %1 = stablehlo.reduce(%0 init: %cst) applies stablehlo.add across dimensions = [1] : (tensor<8192x2048xf32>, tensor<f32>) -> tensor<8192xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<8192xf32>) -> tensor<8192x1xf32>
+    %cst_0 = stablehlo.constant dense<2.048000e+03> : tensor<f32>
+    %3 = stablehlo.broadcast_in_dim %cst_0, dims = [] : (tensor<f32>) -> tensor<8192x1xf32>
+    %4 = stablehlo.divide %2, %3 : tensor<8192x1xf32>
+    %cst_1 = stablehlo.constant dense<9.99999997E-7> : tensor<f32>
+    %5 = stablehlo.broadcast_in_dim %cst_1, dims = [] : (tensor<f32>) -> tensor<8192x1xf32>
+    %6 = stablehlo.add %4, %5 : tensor<8192x1xf32>
+    %7 = stablehlo.rsqrt %6 : tensor<8192x1xf32>
+    %8 = stablehlo.divide %7, %6 : tensor<8192x1xf32>
+    %cst_2 = stablehlo.constant dense<-5.000000e-01> : tensor<f32>
+    %9 = stablehlo.broadcast_in_dim %cst_2, dims = [] : (tensor<f32>) -> tensor<8192x1xf32>
+    %10 = stablehlo.multiply %9, %8 : tensor<8192x1xf32>
+    %11 = stablehlo.broadcast_in_dim %7, dims = [0, 1] : (tensor<8192x1xf32>) -> tensor<8192x2048xf32>
+    %12 = stablehlo.multiply %arg0, %11 : tensor<8192x2048xf32>
+    %13 = stablehlo.broadcast_in_dim %arg1, dims = [1] : (tensor<2048xf32>) -> tensor<8192x2048xf32>
+    %14 = stablehlo.multiply %12, %13 : tensor<8192x2048xf32>
+    %15 = stablehlo.cosine %14 : tensor<8192x2048xf32>
+    %16 = stablehlo.multiply %12, %15 : tensor<8192x2048xf32>
+    %17 = stablehlo.reshape %16 : (tensor<8192x2048xf32>) -> tensor<64x128x2048xf32>
+    %18 = stablehlo.reduce(%17 init: %cst) applies stablehlo.add across dimensions = [1] : (tensor<64x128x2048xf32>, tensor<f32>) -> tensor<64x2048xf32>
+    %19 = stablehlo.reduce(%18 init: %cst) applies stablehlo.add across dimensions = [0] : (tensor<64x2048xf32>, tensor<f32>) -> tensor<2048xf32>
+    %20 = stablehlo.multiply %15, %13 : tensor<8192x2048xf32>
+    %21 = stablehlo.multiply %arg0, %20 : tensor<8192x2048xf32>
+    %22 = stablehlo.reduce(%21 init: %cst) applies stablehlo.add across dimensions = [1] : (tensor<8192x2048xf32>, tensor<f32>) -> tensor<8192xf32>
+    %23 = stablehlo.reshape %22 : (tensor<8192xf32>) -> tensor<8192x1xf32>
+    %24 = stablehlo.multiply %20, %11 : tensor<8192x2048xf32>
+    %25 = stablehlo.multiply %23, %10 : tensor<8192x1xf32>
+    %26 = stablehlo.divide %25, %3 : tensor<8192x1xf32>
+    %27 = stablehlo.reshape %26 : (tensor<8192x1xf32>) -> tensor<8192xf32>
+    %28 = stablehlo.broadcast_in_dim %27, dims = [0] : (tensor<8192xf32>) -> tensor<8192x2048xf32>
+    %29 = stablehlo.multiply %arg0, %28 : tensor<8192x2048xf32>
+    %30 = stablehlo.add %24, %29 : tensor<8192x2048xf32>
+    %31 = stablehlo.add %30, %29 : tensor<8192x2048xf32>
+    return %31, %19 : tensor<8192x2048xf32>, tensor<2048xf32>
   }
 }

@@ -32,7 +32,7 @@ module @bf16 {
     %14 = stablehlo.broadcast_in_dim %cst_2, dims = [] : (tensor<bf16>) -> tensor<4096x1xbf16>
     %15 = stablehlo.divide %14, %13 : tensor<4096x1xbf16>
     %16 = stablehlo.convert %12 : (tensor<4096x4096xbf16>) -> tensor<4096x4096xf32>
-    %17 = stablehlo.cosine %16 : tensor<4096x4096xf32>
+    %17 = stablehlo.tanh %16 : tensor<4096x4096xf32>
     %cst_3 = stablehlo.constant dense<1.000000e+00> : tensor<f32>
     %18 = stablehlo.broadcast_in_dim %cst_3, dims = [] : (tensor<f32>) -> tensor<4096x4096xf32>
     %19 = stablehlo.multiply %18, %17 : tensor<4096x4096xf32>
