@@ -261,18 +261,15 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
     """Parse the options, and the passes in the order of their flags; raises UsageError."""
     parser = build_parser()
     own = set(list_flags(parser))
-    with_value = {
-        string
-        for action in parser._actions
-        for string in action.option_strings
-        if action.nargs is None
-    }
-    switches = {
-        string
-        for action in parser._actions
-        for string in action.option_strings
-        if action.nargs == 0
-    }
+    with_value, switches = (
+        {
+            string
+            for action in parser._actions
+            for string in action.option_strings
+            if action.nargs == nargs
+        }
+        for nargs in (None, 0)
+    )
     steps: list[PipelineStep] = []
     rest: list[str] = []
     pass_flag, after_passes = "", []  # words after a pass that are no files: options, it seems

@@ -19,13 +19,28 @@ from unittest import mock
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
-from torch.distributed.fsdp import FSDPModule
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as pytree
 
 from hespas.frontends.pytorch.aten_trace import mark_recomputed_nodes
 from hespas.support.errors import HespasError
+
+
+def check_wrappers(module: torch.nn.Module) -> None:
+    """Raise HespasError for the older wrapper of FSDP, whose hooks cannot be replaced by ops."""
+    for name, child in module.named_modules():
+        if isinstance(child, FullyShardedDataParallel):
+            raise HespasError(
+                f"{_format_place(name)} is wrapped by FullyShardedDataParallel, which acts through "
+                "hooks and cannot be traced",
+                remedy="call fully_shard on the plain modules instead",
+            )
+
+
+def _format_place(name: str) -> str:
+    return f"the module '{name}'" if name else "the program"
 
 
 @contextlib.contextmanager
@@ -35,11 +50,13 @@ def run_wrappers_by_ops(module: torch.nn.Module | None) -> Iterator[None]:
     Raises:
         HespasError: If a unit keeps its parameters on a part of the devices between the passes.
     """
-    children = [] if module is None else list(module.modules())
+    if module is None:
+        yield
+        return
     saved = _SavedWeights()
-    units_of_states = _collect_units(module, saved) if module is not None else {}
+    units_of_states = _collect_units(module, saved)
     with contextlib.ExitStack() as stack:
-        for child in children:
+        for child in module.modules():
             if isinstance(child, DistributedDataParallel):
                 stack.enter_context(_replace_reducer(child))
         for state, units in units_of_states.items():
@@ -61,10 +78,9 @@ def _collect_units(root: torch.nn.Module, saved: _SavedWeights) -> dict[Any, lis
         is_kept = module is root and state._auto_reshard_after_forward
         for group in state._fsdp_param_groups:
             if group._use_post_forward_mesh:
-                place = f"the module '{name}'" if name else "the program"
                 raise HespasError(
-                    f"{place} keeps its parameters on a part of the devices between its passes, "
-                    "because reshard_after_forward is a number",
+                    f"{_format_place(name)} keeps its parameters on a part of the devices between "
+                    "its passes, because reshard_after_forward is a number",
                     remedy="call fully_shard with reshard_after_forward=True or False",
                 )
         units[state] = [

@@ -13,7 +13,6 @@ import jax
 import torch
 from jax.sharding import PartitionSpec
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.func import functional_call
 from torch.utils import _pytree as pytree
@@ -60,7 +59,7 @@ def to_exportable(
         facts: Figures about the program for reports.
 
     Raises:
-        HespasError: If the program cannot be expressed in JAX, or is wrapped for data parallelism.
+        HespasError: If the program cannot be expressed in JAX, or has an old wrapper of FSDP.
             Errors of torch are passed on.
     """
     keywords: list[str] = []
@@ -70,7 +69,7 @@ def to_exportable(
     program = _get_uncompiled_program(program)
     module = program if isinstance(program, torch.nn.Module) else getattr(program, "module", None)
     if isinstance(module, torch.nn.Module):
-        _check_data_parallel_wrappers(module)
+        data_parallel_wrappers.check_wrappers(module)
     known = dict(facts or {})
     if module is not None:
         known.setdefault("parameters", sum(weight.numel() for weight in module.parameters()))
@@ -142,18 +141,6 @@ def _get_uncompiled_program(program: Any) -> Any:
     if isinstance(original, torch.nn.Module):
         return original
     return getattr(program, "_torchdynamo_orig_callable", program)
-
-
-def _check_data_parallel_wrappers(module: torch.nn.Module) -> None:
-    """Raise HespasError for the older wrapper of FSDP, whose hooks cannot be replaced by ops."""
-    for name, child in module.named_modules():
-        if isinstance(child, FullyShardedDataParallel):
-            place = f"the module '{name}'" if name else "the program"
-            raise HespasError(
-                f"{place} is wrapped by FullyShardedDataParallel, which acts through hooks and "
-                "cannot be traced",
-                remedy="call fully_shard on the plain modules instead",
-            )
 
 
 def _get_mesh_axes(mesh: Any) -> dict[str, int]:
