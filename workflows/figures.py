@@ -18,7 +18,9 @@ from hespas.support.text_tables import (
 )
 from hespas.workflows.step_facts import SECONDS_PER_HOUR, StepFacts, divide, multiply
 
-Place = Literal["summary", "page", "compare", "changes", "sweep", "rows", "plan", "study"]
+Place = Literal[
+    "summary", "page", "compare", "changes", "sweep", "rows", "plan", "plan terminal", "study"
+]
 EVERYWHERE: tuple[Place, ...] = ("summary", "page", "compare", "changes", "sweep", "rows", "plan")
 Rule = Literal["sum", "ratio", "largest", "same", "none"]
 RULES: Mapping[Rule, str] = {
@@ -91,7 +93,8 @@ class Figure:
         label: Its label in that table; "" for ``title``.
         explain: What a summary adds to its value, and a page shows below it, from run.json.
         places: The places that show it, beside run.json and tables of sweeps, which have all:
-            ``rows`` are those of plans and studies, and ``plan`` and ``study`` their tables.
+            ``rows`` are those of plans and studies, ``plan`` the page of a plan, ``plan terminal``
+            its tables, whose lines are limited, and ``study`` the tables of studies.
     """
 
     name: str
@@ -224,7 +227,7 @@ FIGURES: tuple[Figure, ...] = (
             f", 80 % band {format_band(figures['step_time_band_s'])}"
             if figures["step_time_band_s"] else ""
         ),
-        places=("page", "changes", "rows", "plan", "study"),
+        places=("page", "changes", "rows", "plan", "plan terminal", "study"),
     ),
     Figure(
         "compute_s", "compute", "s", "sum", "sum of all compute times",
@@ -242,7 +245,7 @@ FIGURES: tuple[Figure, ...] = (
         "null without a simulation",
         _simulated("exposed_comm_s"), header="exposed", table=RESULT,
         explain=_explain_share("exposed_comm_s"),
-        places=("page", "compare", "changes", "rows", "plan", "study"),
+        places=("page", "compare", "changes", "rows", "plan", "plan terminal", "study"),
     ),
     Figure(
         "overlap_s", "overlap", "s", "sum",
@@ -270,7 +273,8 @@ FIGURES: tuple[Figure, ...] = (
         "[exposed communication](calibrated.md#shared-errors), and at the high end the hidden "
         "communication, which a device may not hide",
         lambda facts: facts.step_band_s and list(facts.step_band_s),
-        row_name="step_time_low_s step_time_high_s", table=RESULT, places=("rows", "plan"),
+        row_name="step_time_low_s step_time_high_s", table=RESULT,
+        places=("rows", "plan", "plan terminal"),
     ),
     Figure(
         "compute_band_s", "80 % band", "s, s", "none",
@@ -370,7 +374,7 @@ FIGURES: tuple[Figure, ...] = (
         "memory.peak_bytes", "peak memory", "B", "largest",
         "peak memory of the program, with the effect of allocation", _memory("peak_bytes"),
         header="memory", table=MEMORY, label="peak", explain=_explain_capacity,
-        places=("page", "compare", "changes", "sweep", "rows", "plan", "study"),
+        places=("page", "compare", "changes", "sweep", "rows", "plan", "plan terminal", "study"),
     ),
     Figure(
         "memory.live_bytes", "most live", "B", "largest",
@@ -418,7 +422,8 @@ FIGURES: tuple[Figure, ...] = (
         "`model_flops` over the product of peak rate, devices and step time; above `hfu` if the "
         "model's operations include masked scores that a fused attention does not compute",
         lambda facts: facts.compute_utilisation(facts.work.model_flops),
-        explain=_explain_utilisation("model_flops", "of the model"), places=(*EVERYWHERE, "study"),
+        explain=_explain_utilisation("model_flops", "of the model"),
+        places=(*EVERYWHERE, "plan terminal", "study"),
     ),
     Figure(
         "derived.hfu", "HFU", "share", "ratio", "`executed_flops` over the same product",
@@ -435,13 +440,13 @@ FIGURES: tuple[Figure, ...] = (
         "derived.tokens_per_s", "tokens", "/s", "ratio",
         "`--tokens-per-step`, or the figure that `hespas export` wrote, over the step time",
         lambda facts: divide(facts.work.tokens_per_step, facts.seconds), header="tokens/s",
-        places=(*EVERYWHERE, "study"),
+        places=(*EVERYWHERE, "plan terminal", "study"),
     ),
     Figure(
         "derived.samples_per_s", "samples", "/s", "ratio",
         "`--samples-per-step`, or the figure that `hespas export` wrote, over the step time",
         lambda facts: divide(facts.work.samples_per_step, facts.seconds), header="samples/s",
-        places=EVERYWHERE,
+        places=(*EVERYWHERE, "plan terminal"),
     ),
     Figure(
         "derived.energy_j", "energy", "J", "sum", "energy of all devices", _energy("energy_j"),
@@ -497,7 +502,7 @@ FIGURES: tuple[Figure, ...] = (
             1e6 / SECONDS_PER_HOUR, facts.work.price_per_hour, facts.devices,
             divide(facts.seconds, facts.work.tokens_per_step),
         ),
-        header="$/Mtoken", places=("summary", "rows", "plan", "study"),
+        header="$/Mtoken", places=("summary", "rows", "plan", "plan terminal", "study"),
     ),
     Figure(
         "gaps", "ops without an estimate", "count", "sum",

@@ -16,12 +16,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
-from support.figures import FACT_LABELS, ROW_FACTS, is_known_name, list_labels
+from support.figures import (
+    FACT_LABELS,
+    NOT_OF_PIPELINES,
+    ROW_FACTS,
+    is_known_name,
+    list_labels,
+)
 from support.law_cases import NODE, SYSTEM, LawCase, run_tool
 from support.paths import ROOT
 from support.random_costs import NAME
 from support.random_programs import Body, bodies, render_program
+from support.stage_programs import write_stage_programs
 
+import hespas
 from hespas.estimators import aggregate
 from hespas.tools.report import plan_page, run_page, sweep_page
 from hespas.workflows import figures, run_results, run_summary
@@ -35,7 +43,7 @@ from hespas.workflows.studies.grid_studies import STUDIES
 from hespas.workflows.studies.study_definition import StudyColumn
 from hespas.workflows.studies.study_runner import StudyCell, make_figure_row
 from hespas.workflows.sweep.sweep_table import flatten_figures, read_table
-from support import law_cases
+from support import law_cases, traces
 
 pytestmark = pytest.mark.slow
 
@@ -106,6 +114,18 @@ def test_names_of_sweeps(case: LawCase, tmp_path: Path) -> None:
 def test_names_of_plans(case: LawCase) -> None:
     for row in make_plan(case).rows:
         check_row_names(row.to_json(), {"data", "remat"})
+
+
+def test_names_of_pipelines(tmp_path: Path) -> None:
+    """A pipeline has the figures of rows, though it has other facts of a step than a program."""
+    system = tmp_path / "system"
+    traces.system(system, (2,), topology="Switch")
+    study = hespas.pipeline(
+        write_stage_programs(tmp_path / "stages"), ranks=2, schedules=["gpipe"], microbatches=[2],
+        systems=[str(system)], cache="none",
+    )  # fmt: skip
+    names = {name for figure in ROW_FIGURES for name in figure.row_names}
+    assert names - set(study.rows[0].figures) == NOT_OF_PIPELINES
 
 
 def test_names_of_studies(case: LawCase) -> None:
@@ -226,12 +246,10 @@ def print_sweep_page(case: LawCase) -> Printed:
     return read_page_table(page.read_text(), "cell")
 
 
-def print_plan(case: LawCase) -> Printed:
-    """Format each figure that the terminal may show; by default it shows some of them."""
-    plan = make_plan(case)
-    names = [figure.name for figure in figures.list_figures("plan")]
-    assert {*plan_result.SHOWN_FIGURES, *plan_result.FRONT_FIGURES} <= {*names}
-    table = plan_result.tabulate_figures(plan, plan.rows, "Layouts", names)
+def print_plan_tables(case: LawCase) -> Printed:
+    names = {figure.name for figure in figures.list_figures("plan terminal")}
+    assert {*plan_result.FRONT_FIGURES} <= names
+    table, *_ = plan_result.build_plan_tables(make_plan(case))
     return dict(zip(table.header, table.rows[0], strict=True))
 
 
@@ -263,8 +281,8 @@ def list_study_columns() -> list[StudyColumn]:
 
 PRINTERS: Mapping[str, Callable[[LawCase], Printed]] = {
     "summary": print_summary, "page": print_page, "show": print_show, "compare": print_compare,
-    "changes": print_changes, "sweep": print_sweep_page, "plan": print_plan,
-    "plan page": print_plan_page, "study": print_study,
+    "changes": print_changes, "sweep": print_sweep_page, "plan": print_plan_page,
+    "plan terminal": print_plan_tables, "study": print_study,
 }  # fmt: skip
 
 
@@ -387,7 +405,7 @@ def add_as_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "place"),
     [
         ("derived.area_mm2", "sweep"), ("derived.hfu", "page"), ("derived.energy_j", "summary"),
-        ("derived.tokens_per_s", "plan"),
+        ("derived.tokens_per_s", "plan terminal"),
     ],
 )  # fmt: skip
 def test_a_missing_label_is_noticed(
@@ -401,7 +419,7 @@ def test_a_missing_label_is_noticed(
 def test_another_value_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     print_other_figure(monkeypatch)
     with pytest.raises(AssertionError):
-        check_labels("plan", run_rich_program(tmp_path))
+        check_labels("plan terminal", run_rich_program(tmp_path))
 
 
 def test_an_unknown_figure_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

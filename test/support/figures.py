@@ -22,6 +22,8 @@ ROW_FACTS = (
     "error", "estimator", "bound_s", "best_case_s", "fused_step_time_s", "efficiency",
     "peak_dtype",
 )  # fmt: skip
+# What a pipeline does not know of a step: the ranks run several programs.
+NOT_OF_PIPELINES = frozenset(("comm_s", "flops_per_device"))
 # Labels of figures that a place prints in rows of its own, beside those of its loop, by place.
 OWN_LABELS: Mapping[str, Mapping[str, str]] = {
     "summary": {
@@ -60,11 +62,10 @@ FACT_LABELS: Mapping[str, frozenset[str]] = {
     "compare": frozenset(("of first", "speed-up")),
     "changes": frozenset(),
     "sweep": frozenset(("Program", "Of shortest", "80 % band")),
-    "plan": frozenset(("rank", "margin", "at best", "form")),
-    "plan page": frozenset(("rank", "bound", "at best", "form", "status", "reason")),
+    "plan": frozenset(("rank", "bound", "at best", "form", "status", "reason")),
+    "plan terminal": frozenset(("rank", "margin", "at best")),
     "study": frozenset(),
 }  # fmt: skip
-PLACES = tuple(FACT_LABELS)
 
 
 def list_labels(place: str) -> dict[str, Figure]:
@@ -75,10 +76,8 @@ def list_labels(place: str) -> dict[str, Figure]:
             labels |= {f"{f.table}: {f.label or f.title}": f for f in list_figures("summary")}
         case "page" | "changes":
             labels |= {figure.title: figure for figure in list_figures(place)}
-        case "compare" | "plan" | "study":
+        case "compare" | "plan" | "plan terminal" | "study":
             labels |= {figure.column_title: figure for figure in list_figures(place)}
-        case "plan page":
-            labels |= {figure.column_title: figure for figure in list_figures("plan")}
         case "sweep":
             titles = {figure.column_title: figure for figure in list_figures("sweep")}
             labels |= {title[0].upper() + title[1:]: figure for title, figure in titles.items()}

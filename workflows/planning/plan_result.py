@@ -34,11 +34,6 @@ COMPILED = ", as XLA compiles them"
 FUSED_ONLY = ", not compiled: every collective exposed"  # as hespas fuses programs
 MAX_REASONS = 3  # examples of each status
 BAND = "step_time_band_s"  # the figure whose two ends rows have
-# Columns of the terminal, whose lines are limited; the page, CSV and JSON have all figures.
-SHOWN_FIGURES = (
-    "step_time_s", "exposed_comm_s", BAND, "memory.peak_bytes", "derived.mfu",
-    "derived.tokens_per_s", "derived.samples_per_s", "derived.usd_per_million_tokens",
-)  # fmt: skip
 FRONT_FIGURES = ("step_time_s", "memory.peak_bytes", "derived.usd_per_million_tokens")
 PARAMETERS = "params"  # the arrays of recipes that are listed
 
@@ -359,14 +354,22 @@ def list_explanation_tables(plan: LayoutPlan) -> list[TextTable]:
 
 
 def tabulate_figures(
-    plan: LayoutPlan, rows: Sequence[LayoutRow], title: str, names: Sequence[str] = SHOWN_FIGURES
+    plan: LayoutPlan, rows: Sequence[LayoutRow], title: str, names: Sequence[str] = ()
 ) -> TextTable:
-    """Tabulate rows with figures: what distinguishes them, and some figures that are known."""
+    """Tabulate rows: what distinguishes them, and those figures of the terminal that are known.
+
+    Args:
+        plan: The plan.
+        rows: Some of its rows, with figures.
+        title: The beginning of the title.
+        names: The names of the figures; () for all.
+    """
     axes, options = list_label_names(plan.rows)
     columns = [
         figure
-        for figure in list_figures("plan")
-        if figure.name in names and any(get_value(row.figures, figure) is not None for row in rows)
+        for figure in list_figures("plan terminal")
+        if not names or figure.name in names
+        if any(get_value(row.figures, figure) is not None for row in rows)
     ]
     peaks = find_peaks(plan)
     shows_best_case = not any(row.rank for row in rows)
