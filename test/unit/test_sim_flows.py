@@ -27,7 +27,7 @@ from support.flow_cases import (
 from hespas import configs
 from hespas.configs.collective_algorithms import ALGORITHM_LIMITS
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.embedded.algorithms import ALGORITHMS
+from hespas.simulators.embedded.algorithms import ALGORITHMS, CollectiveAlgorithm
 from hespas.simulators.embedded.algorithms.message_rounds import MessageRound
 from hespas.simulators.embedded.algorithms.ring import RingAlgorithm
 from hespas.simulators.embedded.flows.group_sets import GroupSet
@@ -184,11 +184,11 @@ def test_broadcasts_without_a_size_are_counted() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_an_algorithm_sends_the_bytes_that_its_collectives_need(name: str) -> None:
+def test_an_algorithm_sends_and_reduces_what_its_collectives_need(name: str) -> None:
     """Each block reaches each device that lacks it: no algorithm of the fastest is too fast.
 
     An operand is the block of a device in an all-gather and a gather, else the whole input. Those
-    of long messages send no byte twice.
+    of long messages send no byte twice. All contributions but one are added.
     """
     algorithm, checked = ALGORITHMS[name], 0
     sends_least = name in ("ring", "direct", "halvingDoubling", "doubleBinaryTree")
@@ -200,8 +200,12 @@ def test_an_algorithm_sends_the_bytes_that_its_collectives_need(name: str) -> No
         needed = {
             "all_reduce": 2 * copies, "all_gather": count * copies, "scatter": copies / count,
         }  # fmt: skip
+        added = {"all_reduce": copies / count, "reduce_scatter": copies / count, "reduce": 1}
         for both_ways in (False, True):
             rounds = algorithm.list_rounds(kind, count, both_ways)
+            reduced = sum(one.reduced_share for one in rounds)
+            assert bool(reduced) == (kind in added), (kind, count)
+            assert reduced >= added.get(kind, 0) - 1e-9, (kind, count)
             sent = sum(
                 (count * copies if one.sources is None else len(one.sources))
                 * one.share
@@ -212,6 +216,32 @@ def test_an_algorithm_sends_the_bytes_that_its_collectives_need(name: str) -> No
             assert sent == least or (sent > least.expected and not sends_least), (kind, count)
             checked += 1
     assert checked
+
+
+def test_an_algorithm_that_astra_sim_lacks_is_an_error_with_its_rules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only its rounds are written: the rest of ASTRA-sim's form is there, or none of it."""
+
+    class InRounds(CollectiveAlgorithm):
+        name: ClassVar[str] = "inRounds"
+
+        def list_rounds(self, kind: str, count: int, both_ways: bool) -> Sequence[MessageRound]:
+            return ALGORITHMS["ring"].list_rounds(kind, count, both_ways)
+
+    monkeypatch.setitem(ALGORITHM_LIMITS, "inRounds", ALGORITHM_LIMITS["ring"])
+    monkeypatch.setitem(ALGORITHMS, "inRounds", InRounds())
+    ring = replace(load_network("ring:9,links=2"), implementations={"all-reduce": ("inRounds",)})
+    assert time_collectives(ring, "all_reduce", GIB, [range(9)]) > 0
+    with pytest.raises(HespasError, match="implementation: ASTRA-sim has no inRounds, which needs"):
+        time_collectives(ring, "all_reduce", GIB, [range(9)], network_model="astra")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_form_of_astra_sim_is_whole_or_absent(name: str) -> None:
+    form = (CollectiveAlgorithm.start_phase, CollectiveAlgorithm.list_messages)
+    own = {getattr(type(ALGORITHMS[name]), one.__name__) is not one for one in form}
+    assert len(own) == 1
 
 
 def test_an_algorithm_is_known_where_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ class CollectiveAlgorithm(ABC):
                 directions of links that form rings are used.
         """
 
-    # ASTRA-sim's form; of an algorithm that ASTRA-sim lacks, nothing but a problem is asked for.
+    # ASTRA-sim's form. An algorithm that ASTRA-sim lacks has none of it.
 
     def find_astra_problem(self, kind: str, count: int, *, part: bool, window: int) -> str:
         """Describe why ASTRA-sim cannot run a kind of collective with it; "" if it can.
@@ -75,6 +75,8 @@ class CollectiveAlgorithm(ABC):
             part: Whether the collective is one ring over some of the devices.
             window: The number of peers that a device sends to at once; -1 for all.
         """
+        if type(self).start_phase is CollectiveAlgorithm.start_phase:
+            return f"ASTRA-sim has no {self.name}, which needs --network-model flows"
         return self.find_problem(kind, count)
 
     def compute_smallest_message(self, kind: str, size: int, count: int) -> int:
