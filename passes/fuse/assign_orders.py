@@ -74,12 +74,14 @@ class AssignOrdersPass(BlockPass):
         propagation.propagate_constraints(products)
         orders = _find_computed_orders(region, propagation)
         ops = [node.op for node in region.nodes if node.result in orders]
-        copied = _find_copied_values(ops, orders, region)
-        _CopyingRewriter(orders, copied).rewrite_ops(ops)
+        _CopyingRewriter(orders, region.list_copied()).rewrite_ops(ops)
 
 
 class _CopyingRewriter(OrderRewriter):
     """Rewrites ops that read copies of what has another order."""
+
+    def is_copied(self, value: ir.Value, order: Order) -> bool:
+        return value in self.computed or not has_any_order(value, order, self.orders)
 
     def read_reshaped(self, op: ir.Operation, order: Order) -> ir.Value:
         source = op.operands[0]
@@ -198,6 +200,10 @@ class _Region:
         if node is None:
             return self.is_product(value)
         return node.is_computed and node.kind != BROADCAST
+
+    def list_copied(self) -> set[ir.Value]:
+        """List what is computed of products."""
+        return {value for value in (*self.makers, *self._sources) if self.is_copied(value)}
 
     def has_meetings(self) -> bool:
         """Return whether an op computes something of a product and of other values."""
@@ -453,6 +459,7 @@ def _find_computed_orders(region: _Region, propagation: _Propagation) -> dict[ir
         if not node.is_computed or node.kind == BROADCAST:
             continue
         source = node.operands[0]
+        read = [value for value in node.operands if get_static_shape(value)]  # without padding
         base = get_base(source)
         wanted = propagation.get_order(node.result)
         order: Order | None = None
@@ -466,13 +473,14 @@ def _find_computed_orders(region: _Region, propagation: _Propagation) -> dict[ir
             order = resize_order(node.op, base)
         elif node.op.name == CONCATENATE:
             bases = [get_base(value) for value in node.operands]
-            is_late = all(known.places == base.places for known in bases)
-            order = _to_concatenated(node, base) if is_late else wanted
+            places = {known.places for known in bases}
+            # An order says no place of what is 1 wide, such as the pairs that are stacked.
+            is_late = len(places) == 1 and len(base.sizes) == len(wanted.sizes)
+            order = Order(wanted.sizes, base.places) if is_late else wanted
         else:
-            read = [value for value in node.operands if get_static_shape(value)]
             is_late = all(region.is_copied(value) and get_base(value) == base for value in read)
             order = base if is_late else wanted
-        if order and (not order.is_plain or not orders.keys().isdisjoint(node.operands)):
+        if order and (not order.is_plain or not orders.keys().isdisjoint(read)):
             orders[node.result] = order
     return orders
 
@@ -489,20 +497,3 @@ def _reshape_base(
         return None
     order = propagation.get_order(source, (node.result, 0)).reshape(after)
     return order if order and order.sizes == sizes else None
-
-
-def _to_concatenated(node: _Node, base: Order) -> Order:
-    shape = get_static_shape(node.result)
-    return Order(make_plain_order(shape).sizes, base.places)
-
-
-def _find_copied_values(
-    ops: Sequence[ir.Operation], orders: dict[ir.Value, Order], region: _Region
-) -> set[ir.Value]:
-    """Find what ops read that is copied for another order, because it cannot be made in it."""
-    return {
-        value
-        for op in ops
-        for value in op.operands
-        if region.is_copied(value) or not has_any_order(value, orders[op.results[0]], orders)
-    }

@@ -151,18 +151,20 @@ class OrderRewriter:
         order = self.orders[op.results[0]]
         axis = read_integer(op, "dimension", 0)
         (part,) = order.divide_dims(get_static_shape(op.results[0]))[axis]
-        values = []
+        builder, values = OpBuilder(op), []
         for value in op.operands:
             sizes = list(order.sizes)
             sizes[part] = get_static_shape(value)[axis]
-            values.append(self.reorder(op, value, Order(tuple(sizes), order.places)))
-        return OpBuilder(op).create_concatenate(values, order.places[part])
+            own = Order(tuple(sizes), order.places)
+            wide = own.select_parts([part for part, size in enumerate(sizes) if size != 1])
+            values.append(builder.create_reshape(self.reorder(op, value, wide), own.memory_sizes))
+        return builder.create_concatenate(values, order.places[part])
 
     def reorder(self, op: ir.Operation, value: ir.Value, order: Order) -> ir.Value:
         """Return an operand in the order of an elementwise op."""
         if not get_static_shape(value):
             return value
-        if value not in self.computed:
+        if not self.is_copied(value, order):
             return self._remake(op, value, order)
         builder = OpBuilder(op)
         known = self.orders.get(value) or Order(order.sizes, tuple(range(len(order.sizes))))
@@ -170,6 +172,10 @@ class OrderRewriter:
         if known == order:
             return part
         return builder.create_transpose(part, order.sort_by_place(known.places))
+
+    def is_copied(self, value: ir.Value, order: Order) -> bool:
+        """Return whether a transpose of a value is read, instead of it being made in the order."""
+        return value in self.computed
 
     def _remake(self, op: ir.Operation, value: ir.Value, order: Order) -> ir.Value:
         """Make a value in another order of dimensions before an op."""

@@ -127,6 +127,22 @@ def attend_rotated(x: Any, cosines: Any, sines: Any, *weights: Any) -> Any:
     return grouped_attention(query.reshape(*key.shape[:3], -1, 128), key, value)
 
 
+def attend_paired(x: Any, cosines: Any, sines: Any, weight: Any) -> Any:
+    """Attention whose queries and keys are rotated in pairs of neighbours, as of GPT-J."""
+    query, key, value = jnp.split((x @ weight).reshape(*x.shape[:2], -1, 128), 3, 2)
+    query, key = (
+        jnp.stack(
+            [
+                each[..., ::2] * cosines - each[..., 1::2] * sines,
+                each[..., 1::2] * cosines + each[..., ::2] * sines,
+            ],
+            -1,
+        ).reshape(each.shape)
+        for each in (query, key)
+    )
+    return attention(query, key, value)
+
+
 def weigh(scores: Any) -> Any:
     return jax.nn.softmax(scores, -1)
 
@@ -540,6 +556,9 @@ CASES: dict[str, Case] = {
         differentiate(attend_rotated),
         ((4, 1024, 2048), (1024, 1, 64), (1024, 1, 64), (2048, 6144)), BF16, 0.06,
     ),
+    "rotated pairs": (
+        attend_paired, ((4, 1024, 2048), (1024, 1, 64), (1024, 1, 64), (2048, 6144)), BF16, 0.02,
+    ),
     "rotated heads in groups": (
         attend_rotated,
         ((4, 1024, 2048), (1024, 1, 64), (1024, 1, 64), (2048, 2048)) + ((2048, 512),) * 2,
@@ -706,7 +725,7 @@ OF_JAXLIB_012 = frozenset(
         "a query head for each key head, gradient", "columns in another order",
         "rows of an operand in another order", "choice of experts", "rotated heads",
         "sinks", "latent keys", "rotated heads of one product",
-        "rotated heads of one product, gradient", "rotated heads in groups",
+        "rotated heads of one product, gradient", "rotated heads in groups", "rotated pairs",
         "grouped queries in f32", "largest and its position",
         "value returned three times", "one of two values returned twice", "zeros returned twice",
         "largest and its position in bf16", "position of the largest and sum",
