@@ -1,0 +1,198 @@
+// RUN: hespas-opt %s --assign-orders --split-input-file | filecheck %s
+// RUN: hespas-opt %s --assign-orders --assign-orders --split-input-file | filecheck %s
+
+/// A product without a batch gives its operands no order.
+
+// CHECK-LABEL: module @matrix
+module @matrix {
+  // CHECK-NOT: stablehlo.transpose
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>, %m: tensor<8x32xf32>, %c: tensor<2x32x2x32xf32>) -> (tensor<8x2x2x32xf32>, tensor<2x2x32x32xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x32xf32>
+    %3 = stablehlo.dot_general %m, %2, contracting_dims = [1] x [1] : (tensor<8x32xf32>, tensor<2x32x2x32xf32>) -> tensor<8x2x2x32xf32>
+    %4 = stablehlo.dot_general %y, %c, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %3, %4 : tensor<8x2x2x32xf32>, tensor<2x2x32x32xf32>
+  }
+}
+
+// -----
+
+/// Constants are in every order, and what is computed of no product is left as it is, so that
+/// nothing meets here.
+
+// CHECK-LABEL: module @alone
+module @alone {
+  // CHECK-NOT: stablehlo.transpose
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x128xf32>, %y: tensor<2x32x2x32xf32>, %c: tensor<32x32xf32>) -> tensor<2x2x32x32xf32> {
+    %half = stablehlo.constant dense<0.5> : tensor<2x32x2x32xf32>
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x128xf32>) -> tensor<64x128xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x128xf32>) -> tensor<2x32x128xf32>
+    %2 = stablehlo.slice %1 [0:2, 0:32, 0:64] : (tensor<2x32x128xf32>) -> tensor<2x32x64xf32>
+    %3 = stablehlo.reshape %2 : (tensor<2x32x64xf32>) -> tensor<2x32x2x32xf32>
+    %4 = stablehlo.multiply %3, %half : tensor<2x32x2x32xf32>
+    %t = stablehlo.broadcast_in_dim %c, dims = [1, 3] : (tensor<32x32xf32>) -> tensor<2x32x2x32xf32>
+    %5 = stablehlo.multiply %y, %t : tensor<2x32x2x32xf32>
+    %6 = stablehlo.dot_general %5, %4, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %6 : tensor<2x2x32x32xf32>
+  }
+}
+
+// -----
+
+/// What else is computed of the product itself has the order of what it is added to.
+
+// CHECK-LABEL: module @reshaped_twice
+module @reshaped_twice {
+  // CHECK: %[[KEYS:.*]] = stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: stablehlo.transpose %[[KEYS]], dims = [0, 3, 1, 2]
+  // CHECK: %[[SUM:.*]] = stablehlo.add %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: stablehlo.transpose %[[SUM]], dims = [0, 3, 1, 2]
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>, %c: tensor<2x32x2x32xf32>) -> (tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x32xf32>
+    %3 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %4 = stablehlo.add %3, %c : tensor<2x32x2x32xf32>
+    %5 = stablehlo.dot_general %y, %2, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %5, %4 : tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>
+  }
+}
+
+// -----
+
+/// What is computed of the scores is left as it is, though it reads what the keys are multiplied by.
+
+// CHECK-LABEL: module @of_scores
+module @of_scores {
+  // CHECK: stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: %[[SCORES:.*]] = stablehlo.multiply %{{.*}}, %arg5 : tensor<2x32x2x32xf32>
+  // CHECK: stablehlo.dot_general %[[SCORES]]
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>, %z: tensor<2x8x32x2xf32>, %u: tensor<2x8x2x32xf32>, %c: tensor<2x32x2x32xf32>) -> (tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x32xf32>
+    %3 = stablehlo.dot_general %y, %2, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    %4 = stablehlo.reshape %3 : (tensor<2x2x32x32xf32>) -> tensor<2x32x2x32xf32>
+    %5 = stablehlo.multiply %4, %c : tensor<2x32x2x32xf32>
+    %6 = stablehlo.dot_general %5, %y, batching_dims = [0, 2] x [0, 2], contracting_dims = [1] x [1] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %6, %5 : tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>
+  }
+}
+
+// -----
+
+/// A reshape that divides dimensions passes on the order of the keys.
+
+// CHECK-LABEL: module @grouped
+module @grouped {
+  // CHECK: %[[KEYS:.*]] = stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: stablehlo.reshape %[[KEYS]] : (tensor<2x2x32x32xf32>) -> tensor<2x2x2x16x32xf32>
+  // CHECK: stablehlo.transpose %arg4, dims = [0, 2, 3, 4, 1]
+  // CHECK: stablehlo.multiply %{{.*}} : tensor<2x2x2x16x32xf32>
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>, %c: tensor<2x32x2x32xf32>, %d: tensor<2x32x2x2x16xf32>) -> (tensor<2x2x32x32xf32>, tensor<2x32x2x2x16xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x32xf32>
+    %3 = stablehlo.reshape %2 : (tensor<2x32x2x32xf32>) -> tensor<2x32x2x2x16xf32>
+    %4 = stablehlo.multiply %3, %d : tensor<2x32x2x2x16xf32>
+    %5 = stablehlo.dot_general %y, %2, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %5, %4 : tensor<2x2x32x32xf32>, tensor<2x32x2x2x16xf32>
+  }
+}
+
+// -----
+
+/// A reduction of several values passes on no order.
+
+// CHECK-LABEL: module @position
+module @position {
+  // CHECK: %[[KEYS:.*]] = stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: %[[BACK:.*]] = stablehlo.transpose %[[KEYS]], dims = [0, 3, 1, 2]
+  // CHECK: %[[BOTH:.*]]:2 = stablehlo.reduce(%[[BACK]] init
+  // CHECK: stablehlo.multiply %[[BOTH]]#0, %arg4 : tensor<2x32x2xf32>
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>, %c: tensor<2x32x2x32xf32>, %d: tensor<2x32x2xf32>) -> (tensor<2x2x32x32xf32>, tensor<2x32x2xf32>, tensor<2x32x2xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x32xf32>
+    %s:2 = stablehlo.reduce(%2 init: %zero), (%1 init: %zero) across dimensions = [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>, tensor<f32>, tensor<f32>) -> (tensor<2x32x2xf32>, tensor<2x32x2xf32>)
+     reducer(%a: tensor<f32>, %b: tensor<f32>) (%e: tensor<f32>, %f: tensor<f32>) {
+      %m = stablehlo.maximum %a, %b : tensor<f32>
+      %n = stablehlo.add %e, %f : tensor<f32>
+      stablehlo.return %m, %n : tensor<f32>, tensor<f32>
+    }
+    %3 = stablehlo.multiply %s#0, %d : tensor<2x32x2xf32>
+    %5 = stablehlo.dot_general %y, %2, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %5, %3, %s#1 : tensor<2x2x32x32xf32>, tensor<2x32x2xf32>, tensor<2x32x2xf32>
+  }
+}
+
+// -----
+
+/// What is added to the keys has their order, and so has what it is computed of; the longer part of
+/// a concatenation, which is computed of no product, is transposed.
+
+// CHECK-LABEL: module @siblings
+module @siblings {
+  // CHECK: %[[KEYS:.*]] = stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: stablehlo.transpose %arg4, dims = [0, 2, 3, 1]
+  // CHECK: %[[OTHER:.*]] = stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: stablehlo.add %[[KEYS]], %[[OTHER]] : tensor<2x2x32x32xf32>
+  // CHECK: %[[LONGER:.*]] = stablehlo.negate %arg4
+  // CHECK: %[[TURNED:.*]] = stablehlo.transpose %[[LONGER]], dims = [0, 2, 3, 1]
+  // CHECK: stablehlo.concatenate %{{.*}}, %[[TURNED]], dim = 3
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x128xf32>, %y: tensor<2x32x2x32xf32>, %c: tensor<2x32x2x32xf32>, %d: tensor<2x32x2x32xf32>) -> (tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>, tensor<2x48x2x32xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x128xf32>) -> tensor<64x128xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x128xf32>) -> tensor<2x32x4x32xf32>
+    %a = stablehlo.slice %1 [0:2, 0:32, 0:2, 0:32] : (tensor<2x32x4x32xf32>) -> tensor<2x32x2x32xf32>
+    %b = stablehlo.slice %1 [0:2, 0:32, 2:4, 0:32] : (tensor<2x32x4x32xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %a, %c : tensor<2x32x2x32xf32>
+    %e = stablehlo.multiply %b, %d : tensor<2x32x2x32xf32>
+    %3 = stablehlo.add %2, %e : tensor<2x32x2x32xf32>
+    %s = stablehlo.slice %2 [0:2, 0:16, 0:2, 0:32] : (tensor<2x32x2x32xf32>) -> tensor<2x16x2x32xf32>
+    %f = stablehlo.negate %d : tensor<2x32x2x32xf32>
+    %4 = stablehlo.concatenate %s, %f, dim = 1 : (tensor<2x16x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x48x2x32xf32>
+    %5 = stablehlo.dot_general %y, %2, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %5, %3, %4 : tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>, tensor<2x48x2x32xf32>
+  }
+}
+
+// -----
+
+/// A reduction of at least 32 elements reads rows.
+
+// CHECK-LABEL: module @rows
+module @rows {
+  // CHECK: %[[KEYS:.*]] = stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: stablehlo.reduce(%[[KEYS]] init: %{{.*}}) applies stablehlo.add across dimensions = [3]
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x2x32xf32>, %c: tensor<2x32x2x32xf32>, %d: tensor<2x2x32xf32>) -> tensor<2x2x2xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x32xf32>
+    %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<2x32x2x32xf32>, tensor<f32>) -> tensor<2x2x32xf32>
+    %4 = stablehlo.multiply %3, %d : tensor<2x2x32xf32>
+    %5 = stablehlo.dot_general %y, %4, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<2x2x32xf32>, tensor<2x2x32xf32>) -> tensor<2x2x2xf32>
+    return %5 : tensor<2x2x2xf32>
+  }
+}
+
+// -----
+
+/// One of fewer elements reads them as they are.
+
+// CHECK-LABEL: module @few
+module @few {
+  // CHECK-NOT: stablehlo.transpose
+  func.func @main(%x: tensor<62x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x2x32xf32>, %c: tensor<2x31x2x32xf32>, %d: tensor<2x2x32xf32>) -> tensor<2x2x2xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<62x16xf32>, tensor<16x64xf32>) -> tensor<62x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<62x64xf32>) -> tensor<2x31x2x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x31x2x32xf32>
+    %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<2x31x2x32xf32>, tensor<f32>) -> tensor<2x2x32xf32>
+    %4 = stablehlo.multiply %3, %d : tensor<2x2x32xf32>
+    %5 = stablehlo.dot_general %y, %4, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<2x2x32xf32>, tensor<2x2x32xf32>) -> tensor<2x2x2xf32>
+    return %5 : tensor<2x2x2xf32>
+  }
+}
