@@ -208,10 +208,7 @@ class _Region:
     def has_meetings(self) -> bool:
         """Return whether an op computes something of a product and of other values."""
         return any(
-            node.is_computed
-            and len(node.operands) > 1
-            and not all(map(is_uniform, node.operands[1:]))
-            for node in self.nodes
+            node.is_computed and not all(map(is_uniform, node.operands[1:])) for node in self.nodes
         )
 
 
@@ -230,13 +227,15 @@ def _find_kind(op: ir.Operation) -> str:
     return ALIGNED if is_aligned and len(op.operands) else ""
 
 
-@dataclass(slots=True)
-class _Constraint:
-    """The order of a value or of an operand: its dimensions wider than 1, from major to minor."""
+class _Constraint(NamedTuple):
+    """The order of a value or of an operand.
+
+    Attributes:
+        dims: Its dimensions wider than 1, from major to minor.
+        updates: How often another order has replaced the first one.
+    """
 
     dims: Dims
-    is_mandatory: bool
-    is_urgent: bool
     updates: int = 0
 
 
@@ -256,7 +255,7 @@ class _Propagation:
 
     region: _Region
     constraints: dict[_Place, _Constraint] = field(default_factory=dict)
-    _added: list[_Place] = field(default_factory=list)
+    _added: list[tuple[_Place, bool]] = field(default_factory=list)  # and whether it is urgent
 
     def get_order(self, value: ir.Value, place: _Place | None = None) -> Order:
         """Return the order of a value, or the one in which an operand is read."""
@@ -266,100 +265,64 @@ class _Propagation:
 
     def propagate_constraints(self, products: Sequence[DotGeneral]) -> None:
         """Pass on the orders in which products read their operands, those of the first first."""
-        pending: deque[tuple[_Place, ir.Value]] = deque()
+        pending: deque[_Place] = deque()
         read: dict[_Place, ir.Value] = {}
         for dot in products:
             for position in (1, 0):
                 value = dot.op.operands[position]
+                if value not in self.region.makers:
+                    continue
                 place = (dot.op.results[0], position)
-                dims = _list_wide_dims(
-                    list_read_dims(dot.op, position, sort_contracted_dims(dot.sides)[position]),
-                    get_static_shape(value),
-                )
-                if value in self.region.makers:
-                    self.constraints[place] = _Constraint(dims, True, True)
-                    read[place] = value
-                    pending.append((place, value))
+                side = sort_contracted_dims(dot.sides)[position]
+                read_dims = list_read_dims(dot.op, position, side)
+                self.constraints[place] = _Constraint(_list_wide_dims(read_dims, side.shape))
+                read[place] = value
+                pending.append(place)
         while pending:
-            place, value = pending.popleft()
+            place = pending.popleft()
             dims = self.constraints[place].dims
             if place in read:
-                self._constrain_value(value, dims, is_mandatory=False, is_urgent=True)
+                self._constrain((read[place], WHOLE), dims)
             elif place[1] == WHOLE:
-                self._propagate_value(value, dims)
+                self._propagate_value(place[0], dims)
             else:
                 self._propagate_operand(self.region.makers[place[0]], place[1], dims)
-            added, self._added = self._added, []
-            for new in added:
-                entry = (new, new[0])
-                if self.constraints[new].is_urgent:
-                    pending.appendleft(entry)
+            for new, is_urgent in self._added:
+                if is_urgent:
+                    pending.appendleft(new)
                 else:
-                    pending.append(entry)
-
-    def _constrain_value(
-        self, value: ir.Value, dims: Dims, *, is_mandatory: bool, is_urgent: bool
-    ) -> None:
-        known = self.constraints.get((value, WHOLE))
-        if known is not None and known.dims == dims:
-            is_raised = (is_mandatory and not known.is_mandatory) or (
-                is_urgent and not known.is_urgent
-            )
-            known.is_mandatory |= is_mandatory
-            known.is_urgent |= is_urgent
-            if is_raised:
-                self._added.append((value, WHOLE))
-        else:
-            self._constrain((value, WHOLE), value, dims, is_mandatory, is_urgent)
-
-    def _constrain_operand(
-        self, node: _Node, number: int, dims: Dims, *, is_mandatory: bool, is_urgent: bool
-    ) -> None:
-        place = (node.result, number)
-        known = self.constraints.get(place)
-        if known is None or known.dims != dims:
-            self._constrain(place, node.operands[number], dims, is_mandatory, is_urgent)
+                    pending.append(new)
+            self._added.clear()
 
     def _constrain(
-        self, place: _Place, value: ir.Value, dims: Dims, is_mandatory: bool, is_urgent: bool
+        self, place: _Place, dims: Dims, *, is_mandatory: bool = False, is_urgent: bool = True
     ) -> None:
+        """Constrain what has no constraint yet, or any other one if this is mandatory."""
         known = self.constraints.get(place)
-        updates = known.updates + 1 if known else 0
-        if len(dims) < 2 or (known and (not is_mandatory or updates > MAX_UPDATES)):
+        if len(dims) < 2 or (known and (known.dims == dims or not is_mandatory)):
             return
-        self.constraints[place] = _Constraint(dims, is_mandatory, is_urgent, updates)
-        self._added.append(place)
+        updates = known.updates + 1 if known else 0
+        if updates <= MAX_UPDATES:
+            self.constraints[place] = _Constraint(dims, updates)
+            self._added.append((place, is_urgent))
 
     def _propagate_operand(self, node: _Node, number: int, dims: Dims) -> None:
-        """Pass on the order of an operand to the value, and to the result and its siblings."""
-        value = node.operands[number]
-        self._constrain_value(value, dims, is_mandatory=False, is_urgent=True)
+        """Pass on the order of an operand to the value and to the result, which passes it on."""
+        value, whole = node.operands[number], (node.result, WHOLE)
+        self._constrain((value, WHOLE), dims)
         shape, after = get_static_shape(value), get_static_shape(node.result)
         if node.kind == ALIGNED:
             if node.op.name == CONCATENATE and not _is_largest(node, number):
                 return
-            for sibling, other in enumerate(node.operands):
-                sizes = get_static_shape(other)
-                if sibling != number and len(sizes) == len(shape):
-                    self._constrain_operand(
-                        node,
-                        sibling,
-                        _align_dims(dims, shape, sizes),
-                        is_mandatory=True,
-                        is_urgent=True,
-                    )
-            self._constrain_value(
-                node.result, _align_dims(dims, shape, after), is_mandatory=True, is_urgent=True
-            )
+            self._constrain(whole, _align_dims(dims, shape, after), is_mandatory=True)
         elif node.kind == TRANSPOSE:
             permutation = read_plain_permutation(node.op) or ()
             made = tuple(permutation.index(dim) for dim in dims)
-            self._constrain_value(node.result, made, is_mandatory=True, is_urgent=True)
+            self._constrain(whole, made, is_mandatory=True)
         elif node.kind == RESHAPE and not self.region.is_product(value):
             made = _reshape_dims(dims, shape, after)
             if made is not None:
-                urgent = _adds_unit_dims(shape, after)
-                self._constrain_value(node.result, made, is_mandatory=False, is_urgent=urgent)
+                self._constrain(whole, made, is_urgent=_adds_unit_dims(shape, after))
 
     def _propagate_value(self, value: ir.Value, dims: Dims) -> None:
         """Pass on the order of a value to the operands of its op, and to what reads it."""
@@ -367,42 +330,36 @@ class _Propagation:
         if node is not None:
             self._propagate_to_operands(node, dims)
         for reader, number in self.region.readers.get(value, ()):
-            self._constrain_operand(reader, number, dims, is_mandatory=False, is_urgent=True)
+            self._constrain((reader.result, number), dims)
 
     def _propagate_to_operands(self, node: _Node, dims: Dims) -> None:
         after = get_static_shape(node.result)
-        before = get_static_shape(node.operands[0])
+        before, first = get_static_shape(node.operands[0]), (node.result, 0)
         if node.kind == ALIGNED:
             for number, operand in enumerate(node.operands):
                 shape = get_static_shape(operand)
                 if len(shape) == len(after):
-                    self._constrain_operand(
-                        node,
-                        number,
-                        _align_dims(dims, after, shape),
-                        is_mandatory=True,
-                        is_urgent=True,
-                    )
+                    aligned = _align_dims(dims, after, shape)
+                    self._constrain((node.result, number), aligned, is_mandatory=True)
         elif node.kind == BROADCAST:
             kept = read_integer_list(node.op, "broadcast_dimensions", ())
             read = [kept.index(dim) for dim in dims if dim in kept]
             wide = _list_wide_dims(read, before)
-            self._constrain_operand(node, 0, wide, is_mandatory=True, is_urgent=False)
+            self._constrain(first, wide, is_mandatory=True, is_urgent=False)
         elif node.kind == TRANSPOSE:
             permutation = read_plain_permutation(node.op) or ()
             read = tuple(permutation[dim] for dim in dims)
-            self._constrain_operand(node, 0, read, is_mandatory=False, is_urgent=True)
+            self._constrain(first, read)
         elif node.kind == RESHAPE and not self.region.is_product(node.operands[0]):
             aligned = _reshape_dims(dims, after, before)
             if aligned is not None:
-                urgent = _adds_unit_dims(before, after)
-                self._constrain_operand(node, 0, aligned, is_mandatory=False, is_urgent=urgent)
+                self._constrain(first, aligned, is_urgent=_adds_unit_dims(before, after))
         elif node.kind == REDUCE:
             reduced = read_integer_list(node.op, "dimensions", ())
             if math.prod(before[dim] for dim in reduced) >= LEAST_REDUCED:
                 kept = [dim for dim in range(len(before)) if dim not in reduced]
                 rows = _list_wide_dims([*(kept[dim] for dim in dims), *reduced], before)
-                self._constrain_operand(node, 0, rows, is_mandatory=False, is_urgent=False)
+                self._constrain(first, rows, is_urgent=False)
 
 
 def _list_wide_dims(dims: Sequence[int], shape: Dims) -> Dims:

@@ -196,3 +196,124 @@ module @few {
     return %5 : tensor<2x2x2xf32>
   }
 }
+
+// -----
+
+/// The left operand of a product has the order in which it is read, too: batch, rows, contracted.
+
+// CHECK-LABEL: module @left
+module @left {
+  // CHECK: %[[QUERIES:.*]] = stablehlo.multiply %{{.*}} : tensor<2x2x32x16xf32>
+  // CHECK: %[[BACK:.*]] = stablehlo.transpose %[[QUERIES]], dims = [0, 2, 1, 3]
+  // CHECK: stablehlo.dot_general %[[BACK]], %arg2
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x32xf32>, %y: tensor<2x32x2x16xf32>, %c: tensor<2x32x2x16xf32>) -> tensor<2x2x32x32xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x32xf32>) -> tensor<64x32xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x32xf32>) -> tensor<2x32x2x16xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x16xf32>
+    %3 = stablehlo.dot_general %2, %y, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x16xf32>, tensor<2x32x2x16xf32>) -> tensor<2x2x32x32xf32>
+    return %3 : tensor<2x2x32x32xf32>
+  }
+}
+
+// -----
+
+/// An argument that a product reads gives no order to what else reads it.
+
+// CHECK-LABEL: module @argument
+module @argument {
+  // CHECK-NOT: stablehlo.transpose
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>) -> (tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %y : tensor<2x32x2x32xf32>
+    %3 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %4 = stablehlo.dot_general %3, %y, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %4, %2 : tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>
+  }
+}
+
+// -----
+
+/// The shorter part of a concatenation gives the result no order. The numbers of a clamp have none.
+
+// CHECK-LABEL: module @shorter
+module @shorter {
+  // CHECK: %[[KEYS:.*]] = stablehlo.clamp %arg5, %{{.*}}, %arg6 : (tensor<f32>, tensor<2x2x32x32xf32>, tensor<f32>)
+  // CHECK: stablehlo.transpose %[[KEYS]], dims = [0, 3, 1, 2]
+  // CHECK: %[[BACK:.*]] = stablehlo.transpose %[[KEYS]], dims = [0, 3, 1, 2]
+  // CHECK: %[[ALL:.*]] = stablehlo.concatenate %[[BACK]], %arg4, dim = 1
+  // CHECK: stablehlo.add %[[ALL]], %{{.*}} : tensor<2x72x2x32xf32>
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>, %c: tensor<2x32x2x32xf32>, %d: tensor<2x40x2x32xf32>, %low: tensor<f32>, %high: tensor<f32>, %e: tensor<2x72x2x32xf32>) -> (tensor<2x2x32x32xf32>, tensor<2x72x2x32xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x32xf32>
+    %3 = stablehlo.clamp %low, %2, %high : (tensor<f32>, tensor<2x32x2x32xf32>, tensor<f32>) -> tensor<2x32x2x32xf32>
+    %4 = stablehlo.concatenate %3, %d, dim = 1 : (tensor<2x32x2x32xf32>, tensor<2x40x2x32xf32>) -> tensor<2x72x2x32xf32>
+    %5 = stablehlo.add %4, %e : tensor<2x72x2x32xf32>
+    %6 = stablehlo.dot_general %y, %3, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %6, %5 : tensor<2x2x32x32xf32>, tensor<2x72x2x32xf32>
+  }
+}
+
+// -----
+
+/// Rows between the heads and their features: a reshape that divides these cannot pass on the order.
+
+// CHECK-LABEL: module @divided
+module @divided {
+  // CHECK: %[[PART:.*]] = stablehlo.slice %{{.*}} [0:2, 0:32, 0:64]
+  // CHECK: %[[HEADS:.*]] = stablehlo.reshape %[[PART]] : (tensor<2x32x64xf32>) -> tensor<2x32x2x32xf32>
+  // CHECK: stablehlo.transpose %[[HEADS]], dims = [0, 2, 1, 3]
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x128xf32>, %y: tensor<2x32x2x32xf32>, %c: tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x128xf32>) -> tensor<64x128xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x128xf32>) -> tensor<2x32x128xf32>
+    %2 = stablehlo.slice %1 [0:2, 0:32, 0:64] : (tensor<2x32x128xf32>) -> tensor<2x32x64xf32>
+    %3 = stablehlo.reshape %2 : (tensor<2x32x64xf32>) -> tensor<2x32x2x32xf32>
+    %4 = stablehlo.multiply %3, %c : tensor<2x32x2x32xf32>
+    %5 = stablehlo.dot_general %y, %4, batching_dims = [0, 2] x [0, 2], contracting_dims = [1] x [1] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %5 : tensor<2x2x32x32xf32>
+  }
+}
+
+// -----
+
+/// A transpose of layouts alone passes on nothing.
+
+// CHECK-LABEL: module @layouts
+module @layouts {
+  // CHECK: %[[VIEW:.*]] = stablehlo.transpose %{{.*}}, dims = [0, 2, 1, 3] {result_layout
+  // CHECK: stablehlo.multiply %[[VIEW]], %arg3 : tensor<2x2x32x32xf32>
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x2x32x32xf32>, %c: tensor<2x2x32x32xf32>) -> tensor<2x2x32x32xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %1 : tensor<2x32x2x32xf32>
+    %3 = stablehlo.transpose %2, dims = [0, 2, 1, 3] {result_layout = dense<[3, 2, 1, 0]> : tensor<4xindex>} : (tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    %4 = stablehlo.multiply %3, %c : tensor<2x2x32x32xf32>
+    %5 = stablehlo.dot_general %y, %4, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] : (tensor<2x2x32x32xf32>, tensor<2x2x32x32xf32>) -> tensor<2x2x32x32xf32>
+    return %5 : tensor<2x2x32x32xf32>
+  }
+}
+
+// -----
+
+/// What a branch computes of the keys is of another block.
+
+// CHECK-LABEL: module @branch
+module @branch {
+  // CHECK: %[[KEYS:.*]] = stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: %[[BACK:.*]] = stablehlo.transpose %[[KEYS]], dims = [0, 3, 1, 2]
+  // CHECK: stablehlo.negate %[[BACK]] : tensor<2x32x2x32xf32>
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>, %c: tensor<2x32x2x32xf32>, %p: tensor<i1>) -> (tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x32xf32>
+    %3 = "stablehlo.if"(%p) ({
+      %4 = stablehlo.negate %2 : tensor<2x32x2x32xf32>
+      stablehlo.return %4 : tensor<2x32x2x32xf32>
+    }, {
+      stablehlo.return %y : tensor<2x32x2x32xf32>
+    }) : (tensor<i1>) -> tensor<2x32x2x32xf32>
+    %5 = stablehlo.dot_general %y, %2, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
+    return %5, %3 : tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>
+  }
+}

@@ -42,7 +42,7 @@ module @stacked {
     %t = stablehlo.broadcast_in_dim %c, dims = [1, 3] : (tensor<32x16xf32>) -> tensor<2x32x2x16xf32>
     %2 = stablehlo.multiply %a, %t : tensor<2x32x2x16xf32>
     %3 = stablehlo.multiply %b, %t : tensor<2x32x2x16xf32>
-    %4 = stablehlo.reshape %2 : (tensor<2x32x2x16xf32>) -> tensor<2x32x2x16x1xf32>
+    %4 = stablehlo.broadcast_in_dim %2, dims = [0, 1, 2, 3] : (tensor<2x32x2x16xf32>) -> tensor<2x32x2x16x1xf32>
     %5 = stablehlo.reshape %3 : (tensor<2x32x2x16xf32>) -> tensor<2x32x2x16x1xf32>
     %6 = stablehlo.concatenate %4, %5, dim = 4 : (tensor<2x32x2x16x1xf32>, tensor<2x32x2x16x1xf32>) -> tensor<2x32x2x16x2xf32>
     %7 = stablehlo.reshape %6 : (tensor<2x32x2x16x2xf32>) -> tensor<2x32x2x32xf32>
