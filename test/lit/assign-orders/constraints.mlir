@@ -66,17 +66,19 @@ module @reshaped_twice {
 // CHECK-LABEL: module @of_scores
 module @of_scores {
   // CHECK: stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
-  // CHECK: %[[SCORES:.*]] = stablehlo.multiply %{{.*}}, %arg5 : tensor<2x32x2x32xf32>
+  // CHECK: %[[SCORES:.*]] = stablehlo.multiply %{{.*}}, %arg3 : tensor<2x32x2x32xf32>
+  // CHECK: stablehlo.add %[[SCORES]], %{{.*}} : tensor<2x32x2x32xf32>
   // CHECK: stablehlo.dot_general %[[SCORES]]
-  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>, %z: tensor<2x8x32x2xf32>, %u: tensor<2x8x2x32xf32>, %c: tensor<2x32x2x32xf32>) -> (tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>) {
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x32xf32>, %c: tensor<2x32x2x32xf32>) -> (tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>) {
     %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
     %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x32xf32>
     %2 = stablehlo.multiply %1, %c : tensor<2x32x2x32xf32>
     %3 = stablehlo.dot_general %y, %2, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
     %4 = stablehlo.reshape %3 : (tensor<2x2x32x32xf32>) -> tensor<2x32x2x32xf32>
     %5 = stablehlo.multiply %4, %c : tensor<2x32x2x32xf32>
+    %7 = stablehlo.add %5, %2 : tensor<2x32x2x32xf32>
     %6 = stablehlo.dot_general %5, %y, batching_dims = [0, 2] x [0, 2], contracting_dims = [1] x [1] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
-    return %6, %5 : tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>
+    return %6, %7 : tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>
   }
 }
 
@@ -315,5 +317,24 @@ module @branch {
     }) : (tensor<i1>) -> tensor<2x32x2x32xf32>
     %5 = stablehlo.dot_general %y, %2, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x32x2x32xf32>, tensor<2x32x2x32xf32>) -> tensor<2x2x32x32xf32>
     return %5, %3 : tensor<2x2x32x32xf32>, tensor<2x32x2x32xf32>
+  }
+}
+
+// -----
+
+/// A dimension of size 1 has no place in an order.
+
+// CHECK-LABEL: module @single
+module @single {
+  // CHECK: %[[KEYS:.*]] = stablehlo.multiply %{{.*}} : tensor<2x2x32x32xf32>
+  // CHECK: %[[BACK:.*]] = stablehlo.transpose %[[KEYS]], dims = [0, 3, 1, 2]
+  // CHECK: %[[WHOLE:.*]] = stablehlo.reshape %[[BACK]] : (tensor<2x32x2x32xf32>) -> tensor<2x32x2x1x32xf32>
+  // CHECK: stablehlo.dot_general %arg2, %[[WHOLE]]
+  func.func @main(%x: tensor<64x16xf32>, %w: tensor<16x64xf32>, %y: tensor<2x32x2x1x32xf32>, %c: tensor<2x32x2x1x32xf32>) -> tensor<2x2x32x1x32x1xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x64xf32>) -> tensor<2x32x2x1x32xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<2x32x2x1x32xf32>
+    %3 = stablehlo.dot_general %y, %2, batching_dims = [0, 2] x [0, 2], contracting_dims = [4] x [4] : (tensor<2x32x2x1x32xf32>, tensor<2x32x2x1x32xf32>) -> tensor<2x2x32x1x32x1xf32>
+    return %3 : tensor<2x2x32x1x32x1xf32>
   }
 }
