@@ -3,7 +3,8 @@
 The reference is XLA's CPU compiler, before and after the pass. Every rule of a pass has a lit case
 that fails without it, so that a rule that changes values fails here. Programs that XLA:CPU cannot
 run, such as those with calls of unknown kernels, are left out; few are. Every second program is
-executed, and nightly all of them.
+executed, and nightly all of them. Random programs of products, between which dimensions are moved,
+divided and dropped, must be rewritten without an error, and some of them are executed too.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from support.budgets import PROFILE, thin_out
+from support.budgets import PROFILE, count_cases, thin_out
 from support.execution import DEVICES, assert_same_results, execute, put_fusions_in_place
 from support.paths import ROOT
+from support.random_layouts import render_layout_program
 
 from hespas import passes
 from hespas.dialects.mlir import ir, make_context
@@ -80,3 +82,16 @@ def test_programs_of_lit_tests_compute_the_same(name: str) -> None:
     programs = thin_out(list_programs(name), 2)
     outcomes = [run_program(text, pipeline, title) for title, text, pipeline in programs]
     assert sum(outcomes) > len(outcomes) / 2, f"{outcomes.count(False)} of {len(outcomes)} not run"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "count"), [("assign-orders", 300), ("sink-transposes", 100), ("fuse", 60)]
+)
+def test_random_programs_compute_the_same(name: str, count: int) -> None:
+    for seed in range(count_cases(count)):
+        program = render_layout_program(seed)
+        if seed % 50:
+            passes.run_pipeline(ir.Module.parse(program, make_context()), name)
+        else:
+            assert run_program(program, name, f"random program {seed}")
