@@ -67,6 +67,7 @@ __all__ = [
     "hlo_text_to_proto",
     "ir",
     "list_dictionary_entries",
+    "load_linalg",
     "make_context",
     "read_frontend_items",
     "read_frontend_text",
@@ -188,6 +189,20 @@ def register_passes() -> None:
         stablehlo.register_stablehlo_passes()
         _mlirHlo.register_mhlo_passes()
         _passes_registered = True
+
+
+def load_linalg(context: ir.Context) -> bool:
+    """Load linalg, which the bindings know only as a dialect of the passes that write it.
+
+    Returns:
+        Whether it was not loaded before.
+    """
+    if context.is_registered_operation("linalg.yield"):
+        return False
+    register_passes()
+    manager = PassManager.parse("builtin.module(stablehlo-legalize-to-linalg)", context)
+    manager.run(ir.Module.create(ir.Location.unknown(context)).operation)
+    return True
 
 
 @contextlib.contextmanager

@@ -10,6 +10,8 @@ all other attributes are no part of it. These attributes count:
 - ``COST_INPUTS`` of hespas;
 - of an unregistered op and of a custom call, whose definition declares nothing, all attributes but
   the other ones of hespas, and the properties of an unregistered op.
+
+An attribute that MLIR's text leaves out, because its value is the default, is no part of it either.
 """
 
 from __future__ import annotations
@@ -47,6 +49,22 @@ from hespas.support.records import record
 COST_INPUTS = frozenset(
     (TRIPS, TRIPS_NOTE, BRANCH, KernelCostAttr.NAME, CompilerEstimateAttr.NAME, OnChipAttr.NAME)
 )
+
+RESULT_ACCURACY = "result_accuracy"  # of each op that approximates a function
+_DEFAULTS = {  # what the text of an op leaves out, by its name without dialect
+    "cholesky": {"lower": "false"},
+    "composite": {"composite_attributes": "{}", "version": "0 : i32"},
+    "custom_call": {
+        "api_version": "1 : i32",
+        "called_computations": "[]",
+        "custom_call_schedule": "#mhlo<custom_call_schedule NONE>",
+        "has_side_effect": "false",
+        "output_operand_aliases": "[]",
+    },
+    "top_k": {"is_stable": "true"},
+    "topk": {"is_stable": "true", "largest": "true"},
+}
+_DEFAULT_NAMES = {RESULT_ACCURACY}.union(*_DEFAULTS.values())
 
 
 @record(frozen=True, slots=True)
@@ -235,8 +253,10 @@ class _ContentWriter:
             and (self.has_facts or (n not in COST_INPUTS and n != FRONTEND))
         )
         for attribute in attributes:
-            self._parts.append(f" {attribute}=")
             value = find_attribute(op, attribute)
+            if attribute in _DEFAULT_NAMES and _is_default(name, attribute, value):
+                continue
+            self._parts.append(f" {attribute}=")
             if value is None:
                 self._write_printed(op, name, attribute)
             elif name in CONSTANTS:
@@ -294,6 +314,14 @@ class _ContentWriter:
                     for result in inner.results:
                         numbers[result] = len(numbers)
             self._parts.append("}")
+
+
+def _is_default(op_name: str, attribute: str, value: ir.Attribute | None) -> bool:
+    """Return whether the text of an op leaves an attribute out, so that it is lost there."""
+    text = str(value)
+    if attribute == RESULT_ACCURACY:
+        return text.endswith("_mode<DEFAULT>>")
+    return _DEFAULTS.get(op_name.partition(".")[2], {}).get(attribute) == text
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     deserialize_portable_artifact,
     hlo_text_to_proto,
     ir,
+    load_linalg,
 )
 from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_error
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
@@ -235,6 +236,8 @@ def _report_parse_errors(
         try:
             return load()
         except ir.MLIRError as error:
+            if "linalg" in str(error) and load_linalg(context):
+                return _report_parse_errors(load, name, context, text)
             if name.endswith(".py"):
                 raise _describe_python_file(name) from None
             known = text or _read_plain_text(name)

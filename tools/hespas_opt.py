@@ -304,7 +304,7 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
                 after_passes.append(f"{last_pass}={item}")
             if item in with_value:
                 rest += [value for value in [next(items, None)] if value is not None]
-    if _may_contain_guests(steps):
+    if _may_contain_guests(steps) if steps else _is_about_passes(rest):
         _check_guest_passes(own)
     try:
         parser.error = functools.partial(_raise_usage_error, after_passes)  # type: ignore[method-assign]
@@ -315,11 +315,19 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
 
 def _may_contain_guests(steps: Sequence[PipelineStep]) -> bool:
     """Return whether a pipeline has passes that are not of hespas, so that packages are known."""
-    if not steps:
-        return False
     from hespas.passes import registry
 
     return any(not registry.is_builtin_pass_name(step.name) for step in steps)
+
+
+def _is_about_passes(arguments: Sequence[str]) -> bool:
+    """Return whether options are about the passes of a pipeline.
+
+    In a command without passes, such an option may be meant as a pass.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    _add_pipeline_flags(parser)
+    return not {argument.partition("=")[0] for argument in arguments}.isdisjoint(list_flags(parser))
 
 
 def _check_guest_passes(own: Collection[str]) -> None:

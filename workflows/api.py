@@ -42,7 +42,7 @@ def read(program: Program, *, allow_unregistered: bool = False) -> ir.Module:
             estimate needs their cost: a cost rule, or the option ``kernel_cost``.
 
     Returns:
-        The module. A module in memory is returned as it is, without a copy.
+        The module. An ``ir.Module`` is returned as it is, and that of a ``Lowered`` is a copy.
 
     Raises:
         HespasError: The program cannot be read or is not valid.

@@ -129,7 +129,7 @@ def _take_lowered_module(program: Any, lowered: Any) -> ProgramSource:
     from hespas.frontends.lowered_platform import record_platform
     from hespas.frontends.model_operations import add_model_flops
 
-    module = clone_module(frontends.from_jax(lowered))
+    module = frontends.from_jax(lowered)
     record_platform(module, lowered)
     facts = program.facts if isinstance(program, Exportable) else {}
     facts = add_model_flops(module, {**read_program_facts(module), **facts})

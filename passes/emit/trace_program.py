@@ -94,11 +94,14 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
     if split is None:
         raise HespasError(
             "emit-chakra: the module is not split",
+            op=module.operation,
             remedy="run split-linear or split-individual first",
         )
     if TargetAttr.NAME not in module.operation.attributes:
         raise HespasError(
-            f"emit-chakra: the module has no {TargetAttr.NAME}", remedy="run prepare first"
+            f"emit-chakra: the module has no {TargetAttr.NAME}",
+            op=module.operation,
+            remedy="run prepare first",
         )
     if not run.is_current(Cost.NAME):
         from hespas.passes.annotate.stale_costs import refresh_costs  # slow to import

@@ -55,12 +55,23 @@ class LegalisePass(PrepareStep):
         has_recomposed = _recompose_ops(view.census)
         census = collect_census(module) if has_recomposed else view.census
         if census.select_ops_by_dialect("chlo"):
+            _make_selections_stable(census)
             _run_native(module, [CHLO, SHAPE])  # a chlo op on symbolic dimensions has shape ops
         elif census.select_ops_by_dialect("shape"):
             _run_native(module, [SHAPE])
         else:
             return has_recomposed
         return True
+
+
+def _make_selections_stable(census: ModuleCensus) -> None:
+    """Make selections of the largest stable, which is one of the orders that the others permit.
+
+    MLIR prints ``mhlo.topk`` with ``is_stable = false`` in a form that it cannot read.
+    """
+    for op in census.select_ops_by_name("chlo.top_k"):
+        if "is_stable" in op.attributes:
+            del op.attributes["is_stable"]
 
 
 def _recompose_ops(census: ModuleCensus) -> bool:

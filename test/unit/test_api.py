@@ -116,6 +116,18 @@ def test_estimate_of_a_module_leaves_it_as_it_is():
     assert "hespas.cost" in str(result.module) and result.module.context is module.context
 
 
+def test_passes_leave_the_module_that_jax_keeps() -> None:
+    """JAX compiles it when the function is called, and returns it when it is lowered again."""
+    jax = pytest.importorskip("jax")
+    function = jax.jit(lambda x: x * 2)
+    x = jax.ShapeDtypeStruct((4,), "float32")
+    module = hespas.read(function.lower(x))
+    plugin.run_pipeline(module, f"split-linear,roofline-annotate{{node={NODE}}}")
+    assert "hespas.cost" in str(module)
+    assert "hespas" not in function.lower(x).as_text()
+    assert "hespas" not in str(hespas.read(function.lower(x)))
+
+
 def test_estimate_of_what_jax_lowers(program):
     jax = pytest.importorskip("jax")
     lowered = jax.jit(lambda x: jax.numpy.tanh(x @ x)).lower(

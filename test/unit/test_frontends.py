@@ -254,9 +254,9 @@ def test_from_jax() -> None:
             "lower the program from tosa to StableHLO first",
         ),
         (
-            "%0 = linalg.exp %x : tensor<4xf32>",
-            "'linalg.exp'",
-            "lower the program from linalg to StableHLO first",
+            "%0 = tosa.exp %x : tensor<4xf32>",
+            "'tosa.exp'",
+            "lower the program from tosa to StableHLO first",
         ),
         (
             "%0 = torch.aten.mm %x : !torch.vtensor<[1],f32>",

@@ -166,7 +166,9 @@ def test_a_package_cannot_define_a_pass_of_mlir(define_guest_pass: Callable[[str
         registry.find_plugins()
 
 
-@pytest.mark.parametrize("argument", ["--help", "--list-passes", "--pass-pipeline=timing"])
+@pytest.mark.parametrize(
+    "argument", ["--help", "--list-passes", "--pass-pipeline=timing", "--timing"]
+)
 def test_a_pass_of_a_package_cannot_have_the_name_of_an_option(
     define_guest_pass: Callable[[str], None], argument: str
 ) -> None:

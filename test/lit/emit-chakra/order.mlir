@@ -3,10 +3,12 @@
 
 /// A wrong order names the missing pass.
 
-// SPLIT: error: emit-chakra: the module is not split; run split-linear or split-individual first
+// SPLIT: order.mlir:[[# @LINE + 3]]:1: error: 'builtin.module': emit-chakra: the module is not split; run split-linear or split-individual first
 // COST: error: 'stablehlo.tanh': the op has no hespas.cost; run an annotate pass first, e.g. roofline-annotate
 
-func.func public @main(%x: tensor<32xf32>) -> tensor<32xf32> {
-  %b = stablehlo.tanh %x : tensor<32xf32>
-  return %b : tensor<32xf32>
+module {
+  func.func public @main(%x: tensor<32xf32>) -> tensor<32xf32> {
+    %b = stablehlo.tanh %x : tensor<32xf32>
+    return %b : tensor<32xf32>
+  }
 }

@@ -20,6 +20,19 @@ module @chlo {
 
 // -----
 
+/// A selection that need not be stable becomes stable: MLIR cannot read what it prints of another.
+
+// CHECK-LABEL: module @unstable
+// CHECK: mhlo.topk(%{{.*}}, k = 2) : tensor
+module @unstable {
+  func.func public @main(%x: tensor<4x8xf32>) -> tensor<4x2xf32> {
+    %0:2 = "chlo.top_k"(%x) {k = 2 : i64, is_stable = false} : (tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)
+    return %0#0 : tensor<4x2xf32>
+  }
+}
+
+// -----
+
 /// Ops of the dialect shape, also in a called function.
 
 // CHECK-LABEL: module @shape
