@@ -18,10 +18,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
+from coverage import Coverage
 from support.paths import ROOT
 from support.tool_commands import parse_pipe, run_pipe
 
@@ -81,31 +80,6 @@ UNREACHED: dict[str, dict[str, int]] = {
 }
 
 
-class StatementRecorder:
-    """Records the lines of the modules of a folder that run.
-
-    Attributes:
-        lines: By module, the lines that have run.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.lines: dict[str, set[int]] = defaultdict(set)
-        self._modules: dict[str, str] = {}  # by file; "" for those of other folders
-
-    def trace_call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        file = frame.f_code.co_filename
-        if file not in self._modules:
-            path = Path(file).resolve()
-            self._modules[file] = path.stem if path.parent == self.folder else ""
-        return self._trace_line if self._modules[file] else None
-
-    def _trace_line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line":
-            self.lines[self._modules[frame.f_code.co_filename]].add(frame.f_lineno)
-        return self._trace_line
-
-
 def run_lit_tests(name: str, folder: Path) -> None:
     """Run the commands of the lit tests of a pass."""
     for file in sorted((LIT / name).glob("*.mlir")):
@@ -162,21 +136,19 @@ def list_statements(path: Path) -> dict[int, str]:
 
 def run_passes(folder: str, scratch: Path) -> dict[str, set[int]]:
     """Run the lit tests of the passes of a folder; returns the lines that count, by module."""
-    recorder = StatementRecorder((ROOT / folder).resolve())
     is_alone = folder == "passes/fuse"
     passes = {name.replace("-", "_") for name in PASSES[folder]} if is_alone else set()
     ran: dict[str, set[int]] = defaultdict(set)
     for name in PASSES[folder]:
-        recorder.lines.clear()
         forget_results(folder)
-        sys.settrace(recorder.trace_call)
-        try:
+        recorder = Coverage(None, include=[f"{ROOT / folder}/*.py"], config_file=False)
+        with recorder.collect():
             run_lit_tests(name, scratch)
-        finally:
-            sys.settrace(None)
-        for module, lines in recorder.lines.items():
+        data = recorder.get_data()
+        for file in data.measured_files():
+            module = Path(file).stem
             if module == name.replace("-", "_") or module not in passes:
-                ran[module] |= lines
+                ran[module].update(data.lines(file) or ())
     return ran
 
 

@@ -47,7 +47,6 @@ def all_layouts(plan):
     return plan(top=1000)[0]
 
 
-@pytest.mark.long
 def test_no_bound_is_above_its_estimate(all_layouts):
     rows = [row for row in all_layouts.rows if row.bound and row.fused]
     assert len(rows) >= 7

@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from support.budgets import PROFILE
 from support.tool_commands import parse_pipe, run_command
 
 import hespas
@@ -173,6 +174,7 @@ def test_no_bound_of_a_stage_is_above_its_estimate(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(PROFILE != "nightly", reason="it plans and studies for half a minute")
 def test_the_winner_is_a_pipeline_that_can_be_studied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.budgets import thin_out
+from support.budgets import PROFILE, thin_out
 from support.paths import ROOT
 from support.throw_away_tree import ThrowAwayTree
 from support.tool_commands import parse_pipe, run_pipe
@@ -345,6 +345,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--no-summary", *sys.argv[
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(PROFILE != "nightly", reason="test_an_option follows the same list of places")
 def test_an_option_of_the_network(tree: ThrowAwayTree) -> None:
     """Every command has it, and each model must use it. Other simulators refuse it."""
     option = """    send_ns: float | None = Field(
