@@ -45,8 +45,8 @@ FOLDERS = {
         "annotate-collectives", "check-input", "choose-branches", "inline-calls",
         "isolate-fusions", "legalise", "partition", "prepare", "remove-markers",
         "remove-misplaced-facts", "remove-uncalled-functions", "replace-cross-replica-sums",
-        "replace-host-placements", "replace-host-transfers", "set-dimension-sizes",
-        "write-trip-counts",
+        "replace-host-placements", "replace-host-transfers", "select-platform",
+        "set-dimension-sizes", "write-trip-counts",
     ),
     "split": (
         "split-individual", "split-linear", "unsplit",
