@@ -394,9 +394,9 @@ def _settle_exported_program(plan: RunPlan, source: RunOutcome, memo: StageMemo)
         program = memo.copy_program(source)
         settle_platform(program.module, read_exported_platforms(program.module), platform)
         recompose_chlo_ops(collect_census(program.module))
+        set_planned_sizes(program.module, plan, program.run)
         facts = read_program_facts(program.module)
         write_program_facts(program.module, add_model_flops(program.module, facts))
-        set_planned_sizes(program.module, plan, program.run)
         return program
 
     return memo.advance("exported", source, (platform,), settle_program)
