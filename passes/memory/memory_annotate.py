@@ -147,7 +147,8 @@ def compute_memory_use(
         body,
         get_terminator(function.regions[0].blocks[0]),
     )
-    _follow_donated_buffers(program, roles)
+    for value in replaced:
+        _follow_donated_buffer(program, value, roles)
     bytes_by_point = program.compute_bytes_over_time(reader.sizes)[::2]
     peak_point = max(range(len(bytes_by_point)), key=bytes_by_point.__getitem__)
     bytes_by_role = _sum_bytes_by_role(program, reader.sizes, peak_point, roles)
@@ -227,14 +228,17 @@ def _digest_text(content: object) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
-def _follow_donated_buffers(program: ProgramLifetimes, roles: dict[int, str]) -> None:
-    """Give the values between a donated argument and its result, in its buffer, the same role.
+def _follow_donated_buffer(program: ProgramLifetimes, value: int, roles: dict[int, str]) -> None:
+    """Give what is between a donated argument and a result, all in its buffer, the same role.
 
     Such is the cache of keys and values that a loop carries and updates.
     """
-    for value, taker in reversed(program.taken.items()):
-        if roles.get(taker) in ARGUMENT_ROLES:
-            roles.setdefault(value, roles[taker])
+    role, takers = roles[value], list[int]()
+    while value in program.taken:
+        value = program.taken[value]
+        takers.append(value)
+    if roles.get(value) in ARGUMENT_ROLES:
+        roles.update(dict.fromkeys(takers[:-1], role))
 
 
 def _sum_bytes_by_role(

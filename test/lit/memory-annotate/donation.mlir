@@ -85,6 +85,21 @@ module @donors {
 
 // -----
 
+/// Here the result takes the buffer of the product while the argument is still read: the product is no argument.
+// CHECK: module @other_buffer
+// CHECK-SAME: argument_bytes = 8192 : i64
+// CHECK-SAME: live_bytes = 12288 : i64
+// CHECK-SAME: temporary_bytes = 4096 : i64
+module @other_buffer {
+  func.func @main(%x: tensor<32x32xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<32x32xf32>) -> tensor<32x32xf32> {
+    %0 = stablehlo.dot %x, %y : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %1 = stablehlo.add %0, %x : tensor<32x32xf32>
+    return %1 : tensor<32x32xf32>
+  }
+}
+
+// -----
+
 // CHECK: module @no_donor
 // CHECK-SAME: peak_bytes = 8192 : i64
 module @no_donor {
