@@ -182,11 +182,6 @@ NORM_CALL_TARGET = "__cudnn$norm"
 TOP_K_CALL = r"TopK|mhlo\.topk|chlo\.top_k|stablehlo\.topk|__gpu\$TopK|ApproxTopK|PartialReduce"
 RADIX_SORT_CALL = r"__cub\$DeviceRadixSort.*|xla\.gpu\.ext\.cub_sort_.*"
 THREEFRY_CALL = r"cu(da)?_threefry2x32(_ffi)?|hip_threefry2x32(_ffi)?"
-LINALG_CALL = (
-    r"(lapack|cusolver|cublas|hipsolver|hipblas|magma|cu|hip)_\w+"
-    r"|blas_[sdcz]trsm|__cusolver\$cholesky|__cublas\$triangularSolve|Cholesky|Qr|Eigh"
-    r"|LuDecomposition|ProductOfElementaryHouseholderReflectors|HouseholderProduct"
-)
 HOST_CALL = (
     r"xla_(ffi_)?(partitioned_)?python_(cpu|gpu)_callback|xla_python_callback|xla_buffer_python_.*"
     r"|SendToHost|RecvFromHost|io_callback|CallPythonCallback|tf_host_callback"

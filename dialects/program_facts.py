@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hespas.dialects.attr_codec import iterate_module_dictionary
@@ -30,6 +30,10 @@ STEP_FIGURES = frozenset(
     ("parameters", "tokens_per_step", "samples_per_step", "images_per_step", "flops_per_step")
 )
 STEP_PROGRAM = "step_program"  # the fact of the digest of the program that these figures are of
+
+
+EXPORTED_FOR = "exported_for"  # the fact that lists platforms, in the order of their numbers
+_SEPARATOR = ", "
 
 
 class _StepProgram(NamedTuple):
@@ -81,6 +85,23 @@ def write_program_facts(module: ir.Module, facts: Mapping[str, Fact]) -> None:
     context = module.context
     entries = {name: _build_fact_attr(value, context) for name, value in facts.items()}
     module.operation.attributes[FACTS] = ir.DictAttr.get(entries, context)
+
+
+def record_exported_platforms(module: ir.Module, platforms: Sequence[str]) -> None:
+    """Write the platforms that ``jax.export`` has exported a module for as a fact, or remove it."""
+    facts = read_program_facts(module)
+    if platforms:
+        write_program_facts(module, {**facts, EXPORTED_FOR: _SEPARATOR.join(platforms)})
+    elif facts.pop(EXPORTED_FOR, None) is not None and facts:
+        write_program_facts(module, facts)
+    elif not facts and FACTS in module.operation.attributes:
+        del module.operation.attributes[FACTS]
+
+
+def read_exported_platforms(module: ir.Module) -> list[str]:
+    """Return the platforms that a module was exported for; empty if it does not say so."""
+    text = str(read_program_facts(module).get(EXPORTED_FOR, ""))
+    return text.split(_SEPARATOR) if text else []
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+from typing import NamedTuple
 
 from hespas.support.errors import HespasError
 
@@ -35,8 +36,18 @@ _DUMP = r"(^|/)module_\d+\.[^/]*$"
 _SKIPPED = rb"(?:\s|//[^\n]*(?:\n|$))*"
 
 
-def extract_exported_module(data: bytes) -> bytes | None:
-    """Return the bytecode in a serialised ``jax.export.Exported``, or None.
+_PLATFORMS_FIELD = 9  # of the platforms in the table of an Exported
+
+
+class ExportedArtefact(NamedTuple):
+    """The bytecode in a serialised ``jax.export.Exported``, and the platforms that it is for."""
+
+    bytecode: bytes
+    platforms: list[str]
+
+
+def read_exported_artefact(data: bytes) -> ExportedArtefact | None:
+    """Read a serialised ``jax.export.Exported``; None if the data is something else.
 
     This is a flatbuffer: an offset leads to its root table, whose fields are offsets of vectors.
     The gradient that it may hold is an artefact of its own, in another field.
@@ -56,8 +67,21 @@ def extract_exported_module(data: bytes) -> bytes | None:
             continue
         start = vector + 4
         if data.startswith(BYTECODE_MAGIC, start) and start + length <= len(data):
-            return data[start : start + length]
+            try:
+                platforms = _read_texts(data, root + offsets[_PLATFORMS_FIELD])
+            except (struct.error, IndexError, UnicodeDecodeError):  # damaged, or of a later format
+                platforms = []
+            return ExportedArtefact(data[start : start + length], platforms)
     return None
+
+
+def _read_texts(data: bytes, field: int) -> list[str]:
+    """Read a vector of texts of a flatbuffer, each of which is a vector of bytes."""
+    vector = field + _read_number("<I", data, field)
+    places = range(vector + 4, vector + 4 + 4 * _read_number("<I", data, vector), 4)
+    starts = [place + _read_number("<I", data, place) for place in places]
+    ends = [start + 4 + _read_number("<I", data, start) for start in starts]
+    return [data[start + 4 : end].decode() for start, end in zip(starts, ends, strict=True)]
 
 
 def _read_number(form: str, data: bytes, at: int) -> int:

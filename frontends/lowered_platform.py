@@ -11,7 +11,13 @@ from typing import Any
 
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import contains_op
-from hespas.dialects.program_facts import read_program_facts, write_program_facts
+from hespas.dialects.program_facts import (
+    read_exported_platforms,
+    read_program_facts,
+    record_exported_platforms,
+    write_program_facts,
+)
+from hespas.passes.prepare.select_platform import select_platform
 
 LOWERED_FOR = "lowered_for"  # the fact that names the platform
 PLATFORM_OPS = "platform_ops"  # the fact that lists the primitives that differ between platforms
@@ -25,15 +31,27 @@ _DIFFERING = frozenset((
 _RANDOM = "threefry2x32"
 
 
-def record_platform(module: ir.Module, lowered: Any) -> None:
-    """Write the facts of a ``jax.stages.Lowered`` on its module, or on a copy of it.
+def read_platforms(lowered: Any) -> Sequence[str]:
+    """Return the platforms of a ``jax.stages.Lowered``; empty if it is not of JAX."""
+    return getattr(getattr(lowered, "_lowering", None), "_platforms", None) or ()
 
-    Nothing is written if it was lowered for several platforms, or is not of JAX. The primitives are
-    the last parts of the locations' names.
+
+def settle_platform(module: ir.Module, platforms: Sequence[str], own: str) -> None:
+    """Keep the ops of one of the platforms that JAX lowered a module for, and write its facts.
+
+    That is the platform of the device, or else that of a CPU, whose ops are plain, or the first.
+    The primitives are the last parts of the locations' names.
+
+    Args:
+        module: The module.
+        platforms: Its platforms, in order; empty if it is not of JAX.
+        own: The platform of the device.
     """
-    platforms = getattr(getattr(lowered, "_lowering", None), "_platforms", None) or ()
-    if len(platforms) != 1:
+    if not platforms:
         return
+    platform = next((name for name in (own, "cpu") if name in platforms), platforms[0])
+    record_exported_platforms(module, platforms)
+    select_platform(module, platform)
     names: set[str] = set()
 
     def collect_primitive(op: ir.Operation) -> ir.WalkResult:
@@ -43,8 +61,8 @@ def record_platform(module: ir.Module, lowered: Any) -> None:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(collect_primitive)
-    differing = _DIFFERING | {_RANDOM} if platforms[0] == "cpu" else _DIFFERING
-    _write_platform(module, platforms[0], sorted(names & differing))
+    differing = _DIFFERING | {_RANDOM} if platform == "cpu" else _DIFFERING
+    _write_platform(module, platform, sorted(names & differing))
 
 
 def infer_platform(module: ir.Module) -> None:
@@ -52,7 +70,7 @@ def infer_platform(module: ir.Module) -> None:
 
     That is the loop of random numbers for a CPU.
     """
-    if LOWERED_FOR in read_program_facts(module):
+    if LOWERED_FOR in read_program_facts(module) or read_exported_platforms(module):
         return
     for name, function in collect_functions(module).items():
         if name.startswith(_RANDOM) and contains_op(function, _is_loop):

@@ -40,6 +40,7 @@ from hespas.dialects.op_kinds import (
     RECOMPUTATION_SCOPE,
 )
 from hespas.dialects.program_facts import Fact
+from hespas.estimators.rules.contraction import count_primitive_products
 from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.prepare.census import ModuleCensus, collect_census
@@ -181,7 +182,8 @@ def _is_recomputed(op: ir.Operation) -> bool:
 
 
 def _count_product_flops(op: ir.Operation) -> int:
-    return 0 if _is_recomputed(op) else compute_op_work(op).flops
+    """Return the operations of a product, once if its algorithm makes several products of it."""
+    return 0 if _is_recomputed(op) else compute_op_work(op).flops // count_primitive_products(op)
 
 
 def _count_call_flops(op: ir.Operation) -> int:

@@ -19,6 +19,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_error
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+from hespas.dialects.program_facts import record_exported_platforms
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import dead_functions, input_attributes, text_check
 from hespas.frontends.foreign_files import (
@@ -26,7 +27,7 @@ from hespas.frontends.foreign_files import (
     FORMATS,
     describe_binary,
     describe_text,
-    extract_exported_module,
+    read_exported_artefact,
 )
 from hespas.frontends.quantised_types import REMEDY as QUANTISED_REMEDY
 from hespas.frontends.quantised_types import has_quantised_types, replace_quantised_types
@@ -155,9 +156,11 @@ def _parse_by_format(data: bytes, name: str, context: ir.Context) -> ir.Module:
     if head.startswith(b"HloModule"):
         return _parse_hlo_text(data, name, context)
     if b"\0" in data:
-        exported = extract_exported_module(data)
+        exported = read_exported_artefact(data)
         if exported is not None:
-            return _parse_bytecode(exported, name, context)
+            module = _parse_bytecode(exported.bytecode, name, context)
+            record_exported_platforms(module, exported.platforms)
+            return module
         proto = extract_hlo_module(data)
         if proto is None:
             raise describe_binary(data, name)

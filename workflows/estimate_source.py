@@ -8,8 +8,14 @@ from typing import Any
 
 from hespas import configs, frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
-from hespas.dialects.program_facts import keep_step_figures, read_program_facts, write_program_facts
+from hespas.dialects.program_facts import (
+    keep_step_figures,
+    read_program_facts,
+    record_exported_platforms,
+    write_program_facts,
+)
 from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.function_lowering import select_lowering_platform
 from hespas.support.errors import UsageError
 from hespas.support.supervised_process import open_temporary_folder
 
@@ -40,9 +46,10 @@ def load_program_source(program: Any, args: tuple[Any, ...], device: str) -> Pro
             f"arguments are given, but a {type(program).__name__} takes none",
             remedy="pass the function itself with its arguments",
         )
-    lowered = _find_lowered_program(program, args, device)
+    platform = select_lowering_platform(configs.load_node(device).vendor)
+    lowered = _find_lowered_program(program, args, platform)
     if lowered is not None:
-        return _take_lowered_module(program, lowered)
+        return _take_lowered_module(program, lowered, platform)
     module = read_program(program)
     if is_program_text(program):
         return ProgramSource("<text>", module)
@@ -69,7 +76,9 @@ def read_program(program: Any, *, allow_unregistered: bool = False) -> ir.Module
     if isinstance(program, (str, os.PathLike)):
         return frontends.read_module(program, context)
     if hasattr(program, "mlir_module_serialized"):  # a jax.export.Exported
-        return frontends.parse_module(program.mlir_module_serialized, "<Exported>", context)
+        module = frontends.parse_module(program.mlir_module_serialized, "<Exported>", context)
+        record_exported_platforms(module, program.platforms)
+        return module
     if _is_compiled(program):
         return frontends.parse_module(program.as_text().encode(), "<Compiled>", context)
     return frontends.from_jax(program)
@@ -79,7 +88,7 @@ def lower_exportable_module(program: Exportable, platform: str) -> ir.Module:
     """Lower a program in this process to a module with the facts of its model."""
     from hespas.frontends.export.exportable_lowering import lower_exportable
 
-    return _take_lowered_module(program, lower_exportable(program, platform)).module
+    return _take_lowered_module(program, lower_exportable(program, platform), platform).module
 
 
 def _is_compiled(program: Any) -> bool:
@@ -91,7 +100,7 @@ def _is_function(program: Any) -> bool:
     return callable(program) and not _is_compiled(program)
 
 
-def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> Any:
+def _find_lowered_program(program: Any, args: tuple[Any, ...], platform: str) -> Any:
     """Return a ``Lowered``, or lower a function, an ``Exportable`` or a ``jax.stages.Traced``.
 
     Returns None for anything else.
@@ -100,9 +109,8 @@ def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> A
         return program
     from hespas.frontends.export.exportable_lowering import lower_exportable
     from hespas.frontends.export.target_device import lower_traced
-    from hespas.frontends.function_lowering import lower_function, select_lowering_platform
+    from hespas.frontends.function_lowering import lower_function
 
-    platform = select_lowering_platform(configs.load_node(device).vendor)
     if isinstance(program, Exportable):
         return lower_exportable(program, platform)
     if hasattr(program, "jaxpr") and hasattr(program, "lower"):  # a Traced
@@ -124,13 +132,13 @@ def _partition_here(module: ir.Module) -> None:
             partition_custom_kernels(module, folder, lambda text: None, waits=True)
 
 
-def _take_lowered_module(program: Any, lowered: Any) -> ProgramSource:
-    """Copy the module of a ``Lowered``, and write on it what its model needs."""
-    from hespas.frontends.lowered_platform import record_platform
+def _take_lowered_module(program: Any, lowered: Any, platform: str) -> ProgramSource:
+    """Copy the module of a ``Lowered`` for a platform, and write on it what its model needs."""
+    from hespas.frontends.lowered_platform import read_platforms, settle_platform
     from hespas.frontends.model_operations import add_model_flops
 
     module = frontends.from_jax(lowered)
-    record_platform(module, lowered)
+    settle_platform(module, read_platforms(lowered), platform)
     facts = program.facts if isinstance(program, Exportable) else {}
     facts = add_model_flops(module, {**read_program_facts(module), **facts})
     if facts:

@@ -16,9 +16,16 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
-from hespas.dialects.program_facts import read_current_facts, read_program_facts
+from hespas.dialects.program_facts import (
+    read_current_facts,
+    read_exported_platforms,
+    read_program_facts,
+    write_program_facts,
+)
 from hespas.dialects.xla import MEMORY_PLAN_PARTS
-from hespas.frontends.lowered_platform import infer_platform
+from hespas.frontends.function_lowering import select_lowering_platform
+from hespas.frontends.lowered_platform import infer_platform, settle_platform
+from hespas.frontends.model_operations import add_model_flops
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import FACTS, Pass, PassRun, build_pass, option, spell_as_flag
@@ -36,6 +43,7 @@ from hespas.passes.emit.trace_program import TraceProgram, build_trace_program
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XLA_FLAGS, XlaOptimizePass
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
+from hespas.passes.prepare.legalise import recompose_chlo_ops
 from hespas.passes.prepare.set_dimension_sizes import set_dimension_sizes
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.support.errors import HespasError
@@ -357,11 +365,14 @@ def prepare_program(
     def read_source() -> RunOutcome:
         source = RunOutcome(module or memo.read_program(plan), run, key=key)
         infer_platform(source.module)
-        set_planned_sizes(source.module, plan, run)
+        if not read_exported_platforms(source.module):
+            set_planned_sizes(source.module, plan, run)
         return source
 
     source = memo.get_or_make("source", key, read_source)
-    state = memo.get_or_make("state", key, lambda: inspect_program(source.module))
+    if read_exported_platforms(source.module):
+        source = _settle_exported_program(plan, source, memo)
+    state = memo.get_or_make("state", source.key, lambda: inspect_program(source.module))
     form = choose_program_form(state, plan.form)
     leading = tuple(itertools.takewhile(lambda step: not step.prepares, plan.steps))
     return memo.advance(
@@ -370,6 +381,25 @@ def prepare_program(
         (form, leading),
         lambda: _prepare_in_form(plan, memo.copy_program(source), form),
     )
+
+
+def _settle_exported_program(plan: RunPlan, source: RunOutcome, memo: StageMemo) -> RunOutcome:
+    """Make what jax.export has serialised the program that JAX lowers for the node."""
+    nodes = (node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str))
+    name = next(nodes, None)  # a measuring estimator has none
+    vendor = "" if name is None else configs.load_node(name or configs.DEFAULT_NODE).vendor
+    platform = select_lowering_platform(vendor)
+
+    def settle_program() -> RunOutcome:
+        program = memo.copy_program(source)
+        settle_platform(program.module, read_exported_platforms(program.module), platform)
+        recompose_chlo_ops(collect_census(program.module))
+        set_planned_sizes(program.module, plan, program.run)
+        facts = read_program_facts(program.module)
+        write_program_facts(program.module, add_model_flops(program.module, facts))
+        return program
+
+    return memo.advance("exported", source, (platform,), settle_program)
 
 
 def _prepare_in_form(plan: RunPlan, program: RunOutcome, form: ProgramForm) -> RunOutcome:

@@ -69,15 +69,15 @@ class _Routine:
 
 _ROUTINES = (  # the first match applies
     _Routine(r"trsm|triangularSolve|triangular_solve", 10, 0.45, 0, "all", 10, 0.45),
-    _Routine(r"lu_pivots|gtsv", 10, 0),
+    _Routine(r"lu_pivots|gtsv|syrk", 10, 0),
     _Routine(r"potrf|cholesky|Cholesky", 10, 0.65, 0, "all", 30, 1.1),
     _Routine(r"getrf|LuDecomposition", 10, 8, 0, "blas", 20, 3),
     _Routine(r"geqp3|geqrf|Qr", 10, 8, 0, "blas", 20, 5),
-    _Routine(r"orgqr|ungqr|Householder", 10, 4),
+    _Routine(r"orgqr|ungqr|ormqr|unmqr|Householder", 10, 4),
     _Routine(r"syev|heev|Eigh", 0, 14.7, 0.036, "jacobi", 250, 0, 0.5),
     _Routine(r"gesv[dj]*j", 200, 10, 0.2, "jacobi", 280, 0, 0.5),
     _Routine(r"gesv|gesdd", 80, 45, 0.35),
-    _Routine(r"geev|gees", 200, 90, 0.7),
+    _Routine(r"geev|eig_(real|comp)|gees", 200, 90, 0.7),
     _Routine(r"gehrd|sytrd|hetrd", 10, 10, 0.018),
 )
 _OTHER_ROUTINE = _Routine("", 10, 8)

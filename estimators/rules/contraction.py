@@ -50,20 +50,25 @@ def select_matrix_rate(op: ir.Operation, lhs: BufferSize, rhs: BufferSize) -> tu
     """Return the key of the peak rate, and the number of primitive products of the op."""
     attributes = op.attributes
     if "algorithm" in attributes:
-        algorithm = attributes["algorithm"]
-        type_name = parse_word_fields(algorithm).get("lhs_precision_type")
+        type_name = parse_word_fields(attributes["algorithm"]).get("lhs_precision_type")
         if type_name:
             with op.context:
                 key = describe_element_type(ir.Type.parse(type_name))[0]
-            return key, max(
-                parse_number_fields(algorithm).get("num_primitive_operations", (1,))[0], 1
-            )
+            return key, count_primitive_products(op)
     key = select_wider_operand(lhs, rhs).key
     if key == "f32" and not (
         "precision_config" in attributes and _has_highest_precision(attributes["precision_config"])
     ):
         return "tf32", 1
     return key, 1
+
+
+def count_primitive_products(op: ir.Operation) -> int:
+    """Return how many products the algorithm of a product makes of it; 1 without an algorithm."""
+    if "algorithm" not in op.attributes:
+        return 1
+    fields = parse_number_fields(op.attributes["algorithm"])
+    return max(fields.get("num_primitive_operations", (1,))[0], 1)
 
 
 def select_wider_operand(lhs: BufferSize, rhs: BufferSize) -> BufferSize:

@@ -299,8 +299,9 @@ CALL_FAMILIES = (
         op_kinds.THREEFRY_CALL, _compute_threefry_work, "`cu_threefry2x32*`", "i32: 58 per 4 bytes"
     ),
     CallFamily(
-        op_kinds.LINALG_CALL, linalg_routines.compute_linalg_work,
-        "`lapack_*`, `cusolver_*`, `cublas_*`, `hipsolver_*`, `magma_*`, `Qr`, `Eigh` ...",
+        linalg_routines.LINALG_CALL, linalg_routines.compute_linalg_work,
+        "`lapack_*`, `cusolver_*`, `cublas_*`, `cusparse_gtsv2*`, `cuhybrid_*`, `hipsolver_*`, "
+        "`magma_*`, `Qr`, `Eigh` ...",
         "by routine, after LAPACK Working Note 41 and Golub and Van Loan",
     ),
 )  # fmt: skip

@@ -105,7 +105,7 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
     from hespas.frontends.jax import from_jax
-    from hespas.frontends.lowered_platform import record_platform
+    from hespas.frontends.lowered_platform import read_platforms, settle_platform
     from hespas.frontends.model_operations import add_model_flops
     from hespas.passes.prepare.device_grid import read_stated_count
 
@@ -123,7 +123,7 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
         )
     )
     module = from_jax(loaded.lowered)
-    record_platform(module, loaded.lowered)
+    settle_platform(module, read_platforms(loaded.lowered), request["platform"])
     place_module_devices(module, loaded.mesh, request.get("dcn", {}))
     facts = add_model_flops(module, loaded.facts)
     partition_custom_kernels(

@@ -17,6 +17,7 @@ from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedPr
 from hespas.passes.fuse.expand_scatters import ExpandScattersPass
 from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
 from hespas.passes.fuse.expand_vector_products import ExpandVectorProductsPass
+from hespas.passes.fuse.fold_reductions import FoldReductionsPass
 from hespas.passes.fuse.fold_transposes import FoldTransposesPass
 from hespas.passes.fuse.form_kernels import KERNEL_MODELS, FormKernelsPass
 from hespas.passes.fuse.fuse_copies import FuseCopiesPass
@@ -121,6 +122,7 @@ class FusePass(PassList):
                 NarrowGathersPass(),
                 "the conversions may be fused with what makes their operands",
             ),
+            (is_xla, FoldReductionsPass(), "a slice by rank follows the last reduction"),
             (is_xla, ScatterReductionsPass(), "slices by rank must not be fused before"),
             (
                 is_xla,

@@ -35,10 +35,14 @@ class ValueLifetime(NamedTuple):
 
 @dataclass(slots=True)
 class ProgramLifetimes:
-    """The lifetimes of the values of a program, and the op at each program point."""
+    """The lifetimes of the values of a program, and the op at each program point.
+
+    ``taken`` has the value that takes the buffer of another one, in the order of the program.
+    """
 
     lifetimes: list[ValueLifetime] = field(default_factory=list)
     points: list[ir.Operation] = field(default_factory=list)
+    taken: dict[int, int] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
@@ -105,6 +109,12 @@ class LivenessAnalysis:
     def _end_lifetime(self, value: int, time: int) -> None:
         self._add_lifetime(value, self._birth_times.pop(value), time)
 
+    def _take_buffer(self, value: int, taker: int, time: int) -> None:
+        """End a value whose buffer another one takes."""
+        self._end_lifetime(value, time)
+        self._birth_times[taker] = time + 1
+        self.program.taken[value] = taker
+
     def _analyse_body(self, body: LivenessBody, arguments: Iterable[int]) -> None:
         """Walk the ops of a body. The values that the body returns remain live.
 
@@ -153,8 +163,7 @@ class LivenessAnalysis:
                         overwritable[value] = self.results_over(item, value)
                     if result in overwritable[value]:
                         dying.remove(value)
-                        self._end_lifetime(value, time)
-                        birth_times[result_value] = time + 1
+                        self._take_buffer(value, result_value, time)
                         break
         for value in dying:
             self._end_lifetime(value, time)
@@ -171,8 +180,7 @@ class LivenessAnalysis:
             birth_times[carry.argument] = time
             if carry.before in dying and carry.before not in captured:
                 dying.remove(carry.before)
-                self._end_lifetime(carry.before, time)
-                birth_times[carry.argument] = time + 1
+                self._take_buffer(carry.before, carry.argument, time)
         self._analyse_body(condition, ())
         self._end_body_values(condition, self.program.end)
         arguments = [carry.argument for carry in item.carries]
@@ -182,8 +190,7 @@ class LivenessAnalysis:
         for carry, yielded in zip(item.carries, step.results, strict=True):
             birth_times[carry.after] = end
             if yielded in birth_times and (yielded >= step.first or yielded in loop_arguments):
-                self._end_lifetime(yielded, end)
-                birth_times[carry.after] = end + 1
+                self._take_buffer(yielded, carry.after, end)
         for value in dying:  # captured values, as the loop reads no others but initial ones
             self._end_lifetime(value, end)
 

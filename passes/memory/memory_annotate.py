@@ -41,6 +41,7 @@ from hespas.support.errors import (
     format_source_position,
 )
 
+ARGUMENT_ROLES = (PARAMETER, OPTIMIZER, OTHER)
 FUSION_MODELS = ("auto", "true", "false")
 MAX_TIMELINE_POINTS = 512
 
@@ -146,6 +147,8 @@ def compute_memory_use(
         body,
         get_terminator(function.regions[0].blocks[0]),
     )
+    for value in replaced:
+        _follow_donated_buffer(program, value, roles)
     bytes_by_point = program.compute_bytes_over_time(reader.sizes)[::2]
     peak_point = max(range(len(bytes_by_point)), key=bytes_by_point.__getitem__)
     bytes_by_role = _sum_bytes_by_role(program, reader.sizes, peak_point, roles)
@@ -155,7 +158,7 @@ def compute_memory_use(
     return MemoryAttr(
         peak_bytes=compute_allocated_bytes(program, reader.sizes, replaced),
         live_bytes=bytes_by_point[peak_point],
-        argument_bytes=sum(bytes_by_role.get(role, 0) for role in (PARAMETER, OPTIMIZER, OTHER)),
+        argument_bytes=sum(bytes_by_role.get(role, 0) for role in ARGUMENT_ROLES),
         result_bytes=bytes_by_role.get(RESULT, 0),
         constant_bytes=bytes_by_role.get(CONSTANT, 0),
         temporary_bytes=bytes_by_role.get(TEMPORARY, 0) + bytes_by_role.get(ACTIVATION, 0),
@@ -223,6 +226,19 @@ def _digest_body(body: LivenessBody, sizes: Sequence[int], keys: dict[int, str])
 
 def _digest_text(content: object) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+
+
+def _follow_donated_buffer(program: ProgramLifetimes, value: int, roles: dict[int, str]) -> None:
+    """Give what is between a donated argument and a result, all in its buffer, the same role.
+
+    Such is the cache of keys and values that a loop carries and updates.
+    """
+    role, takers = roles[value], list[int]()
+    while value in program.taken:
+        value = program.taken[value]
+        takers.append(value)
+    if roles.get(value) in ARGUMENT_ROLES:
+        roles.update(dict.fromkeys(takers[:-1], role))
 
 
 def _sum_bytes_by_role(

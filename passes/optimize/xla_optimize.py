@@ -36,6 +36,7 @@ from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.inline_calls import warn_of_unfused_composites
 from hespas.passes.prepare.partition import check_arguments_divided, replace_program
 from hespas.passes.prepare.replace_host_placements import count_host_placements, warn_of_lost_copies
+from hespas.passes.prepare.select_platform import select_platform
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 
@@ -108,6 +109,7 @@ class XlaOptimizePass(Pass):
         self._check_options()
         target = compile_targets.load_compile_target(self.target)
         start = time.monotonic()
+        select_platform(module, target.platform)
         warn_of_unfused_composites(collect_census(module), run)
         census, compilation = prepare_for_compiler(module, self.dims, self.devices, run)
         host_placements = count_host_placements(census)

@@ -52,15 +52,17 @@ class LegalisePass(PrepareStep):
     name: ClassVar[str] = "legalise"
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        has_recomposed = _recompose_ops(view.census)
-        census = collect_census(module) if has_recomposed else view.census
+        scans = _list_scans(view.census)
+        replaced = [recompose_chlo_ops(view.census), *map(_replace_scan, scans)]
+        has_replaced = any(replaced)
+        census = collect_census(module) if has_replaced else view.census
         if census.select_ops_by_dialect("chlo"):
             _make_selections_stable(census)
             _run_native(module, [CHLO, SHAPE])  # a chlo op on symbolic dimensions has shape ops
         elif census.select_ops_by_dialect("shape"):
             _run_native(module, [SHAPE])
         else:
-            return has_recomposed
+            return has_replaced
         return True
 
 
@@ -74,21 +76,26 @@ def _make_selections_stable(census: ModuleCensus) -> None:
             del op.attributes["is_stable"]
 
 
-def _recompose_ops(census: ModuleCensus) -> bool:
+def recompose_chlo_ops(census: ModuleCensus) -> bool:
     """Replace the composites that stand for chlo ops by these, and return whether there were any.
 
     ``jax.export`` writes ``chlo.erf`` and others as composites of their names, because the portable
     form has no chlo, and XLA reads them as the ops (stablehlo/transforms/ChloRecomposeOps.cpp).
     """
-    calls = census.select_ops_by_name(*COMPOSITES)
-    read = [(op, _read_chlo_attributes(op)) for op in calls]
-    scans = [op for op in calls if get_attribute(op, "name").value in SCANS]
-    replaced = [_replace_scan(op) for op in (*scans, *census.select_ops_by_name(*SCANS))]
-    for op, attributes in read:
+    recomposed = False
+    for op in census.select_ops_by_name(*COMPOSITES):
+        attributes = _read_chlo_attributes(op)
         if attributes is not None:
             replace_op(op, get_attribute(op, "name").value, attributes)
-            replaced.append(True)
-    return any(replaced)
+            recomposed = True
+    return recomposed
+
+
+def _list_scans(census: ModuleCensus) -> list[ir.Operation]:
+    """List the scans, and the composites that stand for them."""
+    composites = census.select_ops_by_name(*COMPOSITES)
+    scans = [op for op in composites if get_attribute(op, "name").value in SCANS]
+    return [*scans, *census.select_ops_by_name(*SCANS)]
 
 
 def _replace_scan(scan: ir.Operation) -> bool:

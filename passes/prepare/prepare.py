@@ -22,6 +22,7 @@ from hespas.passes.prepare.remove_uncalled_functions import RemoveUncalledFuncti
 from hespas.passes.prepare.replace_cross_replica_sums import ReplaceCrossReplicaSumsPass
 from hespas.passes.prepare.replace_host_placements import ReplaceHostPlacementsPass
 from hespas.passes.prepare.replace_host_transfers import ReplaceHostTransfersPass
+from hespas.passes.prepare.select_platform import SelectPlatformPass
 from hespas.passes.prepare.set_dimension_sizes import SetDimensionSizesPass
 from hespas.passes.prepare.write_trip_counts import WriteTripCountsPass
 from hespas.support.records import record
@@ -41,6 +42,7 @@ class PreparePass(PassList):
     keeps: ClassVar[frozenset[str]] = frozenset(FACTS_OF_PREPARE)
 
     dims: str = repeat_option(SetDimensionSizesPass, "dims")
+    platform: str = repeat_option(SelectPlatformPass, "platform")
     trip_count: str = repeat_option(WriteTripCountsPass, "trip_count")
     partition: bool = option(
         True, "partition global shapes by their shardings; false: treat them as local"
@@ -60,6 +62,7 @@ class PreparePass(PassList):
     def list_entries(self, *, inlines_single_calls: bool = True) -> list[ListEntry]:
         entries = [
             (CheckInputPass(), "its errors name the remedy, those of XLA do not"),
+            (SelectPlatformPass(self.platform), "the ops of the others are no part of the program"),
             (ReplaceCrossReplicaSumsPass(), "the partitioner does not know the op"),
             (RemoveUncalledFunctionsPass(), "their dimensions may have no size"),
             (SetDimensionSizesPass(self.dims), "the partitioner divides static shapes only"),

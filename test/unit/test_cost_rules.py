@@ -85,6 +85,15 @@ def test_an_entry_point_may_name_one_rule(ops, installed: Installed) -> None:
     assert compute_op_work(ops[0]) == compute_op_work(ops[1]) == WORK
 
 
+def test_packages_add_what_hespas_does_not_know_of_a_library(parse, installed: Installed) -> None:
+    installed(CostRule(lambda _: WORK, call_targets=("cusolver_csrlsvqr_ffi",)))
+    module = parse(
+        "func.func @main() {\nstablehlo.custom_call @cusolver_csrlsvqr_ffi() : () -> ()\nreturn\n}"
+    )
+    call = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+    assert compute_op_work(call) == WORK
+
+
 def test_known_ops_search_no_packages(ops, installed: Installed) -> None:
     searches = installed([KERNEL])
     assert compute_op_work(ops[3]).flops == 4

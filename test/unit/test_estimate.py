@@ -13,6 +13,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import hespas
 from hespas import frontends
+from hespas.configs import load_node
 from hespas.dialects.program_facts import read_program_facts
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import Exportable
@@ -162,6 +163,57 @@ def test_exported_and_compiled_programs():
     assert "optimised the program for CPUs" in " ".join(result.warnings)
     with pytest.raises(UsageError, match="a Compiled takes none"):
         hespas.estimate(compiled, *shapes, target=NODE)
+
+
+def repeat_product(x: Any) -> Any:
+    """One product on a GPU, three on a CPU, and two on other platforms."""
+    return jax.lax.platform_dependent(
+        x, cpu=lambda x: x @ x @ x @ x, cuda=lambda x: x @ x, default=lambda x: x @ x @ x
+    )
+
+
+@pytest.mark.parametrize(
+    ("platforms", "products"),
+    [(("tpu", "cpu", "cuda"), (1, 2, 3)), (("cuda", "cpu"), (1, 3, 3)),
+     (("tpu", "cuda"), (1, 2, 2)), (("cuda",), (1, 1, 1))],
+)  # fmt: skip
+def test_a_program_for_several_platforms_is_that_of_the_node(platforms, products):
+    """Otherwise the heaviest of them would be estimated, whatever the node is."""
+    function, x = jax.jit(repeat_product), array(256, 256)
+    programs = (
+        jax.export.export(function, platforms=platforms)(x),
+        function.trace(x).lower(lowering_platforms=platforms),
+    )
+    for program in programs:
+        for node, count in zip((NODE, "TPUv5p", "Gaudi3"), products, strict=True):
+            result = hespas.estimate(program, node=node, form="as-is")
+            figures = result.summary.figures
+            assert (figures["flops"], get_model_flops(result)) == (count * 2 * 256**3,) * 2
+            assert result.memory and result.memory.argument_bytes == 2 * 256**2
+            facts = read_program_facts(result.module)
+            own = select_lowering_platform(load_node(node).vendor)
+            assert "exported_for" not in facts
+            assert (facts["lowered_for"] == own) == (own in platforms)
+
+
+@pytest.mark.parametrize("dims", ["b=64", "arg0=64x32"])
+def test_a_program_for_several_platforms_may_have_symbolic_dimensions(dims):
+    """The number of the platform is no argument of the user's."""
+    x = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 32"), jnp.bfloat16)
+    exported = jax.export.export(jax.jit(lambda x: x @ x.T), platforms=("cpu", "cuda"))(x)
+    result = hespas.estimate(exported, node=NODE, form="as-is", dims=dims)
+    assert get_model_flops(result) == result.summary.figures["flops"] == 2 * 64 * 32 * 64
+
+
+def test_the_platforms_of_a_serialised_program():
+    """A sweep reads the file once, and makes a program for each platform of its nodes."""
+    place = Path(__file__).parents[1] / "data" / "jax_export_platforms.bin"
+    nodes = [NODE, "TPUv5p", "Gaudi3", "A100_SXM_40GB"]
+    sweep = {"mlir": str(place), "node": nodes, "form": "as-is", "estimator": "roofline"}
+    outcome = hespas.sweep(sweep, cache="none")
+    flops = {row["node"]: row["flops"] / (2 * 64**3) for row in outcome.rows}
+    assert [flops[node] for node in nodes] == [1, 2, 3, 1]
+    assert {row["derived.model_flops"] / row["flops"] for row in outcome.rows} == {1}
 
 
 def test_wrong_calls_are_told():

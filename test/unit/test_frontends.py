@@ -15,6 +15,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from hespas import frontends
 from hespas.dialects.mlir import collect_functions, hlo_text_to_proto, ir, make_context
+from hespas.dialects.program_facts import read_exported_platforms
 from hespas.frontends.quantised_types import replace_quantised_types
 from hespas.passes import run_pipeline
 from hespas.support.errors import HespasError
@@ -103,6 +104,18 @@ def test_an_artefact_of_jax_export(context: ir.Context) -> None:
     for size in range(0, end, 97):  # a damaged one is an error
         with pytest.raises(HespasError):
             frontends.parse_module(data[:size], "f", context)
+
+
+def test_an_artefact_of_jax_export_names_its_platforms(context: ir.Context) -> None:
+    """JAX 0.12 serialised a program for three platforms, the earlier one for a CPU."""
+    folder = Path(__file__).parents[1] / "data"
+    expected = {"jax_export.bin": ["cpu"], "jax_export_platforms.bin": ["tpu", "cpu", "cuda"]}
+    for name, platforms in expected.items():
+        module = frontends.read_module(folder / name, context)
+        assert read_exported_platforms(module) == platforms
+    data = (folder / "jax_export_platforms.bin").read_bytes()
+    module = frontends.parse_module(data.replace(b"cuda\0", b"\xff\xff\xff\xff\0"), "f", context)
+    assert read_exported_platforms(module) == []
 
 
 def test_hlo_text_keeps_its_device_counts(context: ir.Context) -> None:

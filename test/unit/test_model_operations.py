@@ -132,6 +132,16 @@ def test_backward_kernels_of_attention_count_without_the_scores_that_they_repeat
         assert count_model_flops(module) == count * products
 
 
+@pytest.mark.parametrize("algorithm", ["F32_F32_F32", "TF32_TF32_F32_X3", "BF16_BF16_F32_X9"])
+def test_a_product_that_an_algorithm_divides_counts_once(algorithm):
+    """Nine products of bf16 make one of f32: the device executes them, the model needs one."""
+    x = jax.ShapeDtypeStruct((8, 8), jnp.float32)
+    multiply = jax.jit(lambda x: jax.lax.dot(x, x, precision=algorithm))
+    module = from_jax(lower_function(multiply, (x,), "cuda"))
+    assert "num_primitive_operations" in str(module)
+    assert count_model_flops(module) == 2 * 8**3
+
+
 def test_programs_without_names_are_not_counted(parse):
     module = lower(lambda x: x @ x, array(8, 8))
     assert count_model_flops(module) == 2 * 8**3

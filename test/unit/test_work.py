@@ -409,6 +409,44 @@ CALLS = [
         OpWork("linalg", 5760, 2880, (WorkPart("vector", "f32", 4320),)),
     ),
     (
+        "cusparse_gtsv2_ffi",
+        "",
+        ("tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30x3xf32>"),
+        "tensor<8x30x3xf32>",
+        OpWork("linalg", 5760, 2880, (WorkPart("vector", "f32", 4320),)),
+    ),
+    (  # 2 x 20 x 10 x 20: the products of a matrix and its transpose, half of them computed
+        "cusolver_syrk_ffi",
+        "",
+        ("tensor<2x20x10xf32>", "tensor<2x20x20xf32>", "tensor<f32>", "tensor<f32>"),
+        "tensor<2x20x20xf32>",
+        OpWork("linalg", 4808, 3200, (WorkPart("vector", "f32", 8000),)),
+    ),
+    (  # as cusolver_geqrf_ffi: 2 x 10 x 10 x (20 - 10 / 3)
+        "cuhybrid_geqp3",
+        "",
+        ("tensor<20x10xf32>", "tensor<10xi32>"),
+        "tuple<tensor<20x10xf32>, tensor<10xi32>, tensor<10xf32>>",
+        OpWork("linalg", 840, 880, (WorkPart("vector", "f32", 3333),)),
+    ),
+    (  # as lapack_sgeev_ffi: 25 x 10^3, complex
+        "cuhybrid_eig_comp",
+        "",
+        ("tensor<10x10xcomplex<f32>>",),
+        "tuple<tensor<10xcomplex<f32>>, tensor<10x10xcomplex<f32>>, tensor<i32>>",
+        OpWork("linalg", 800, 884, (WorkPart("vector", "f32", 100000),)),
+    ),
+    *(
+        (  # 3 reflectors of 20 numbers turn 10 vectors each: 2 x 3 x (2 x 20 - 3) x 10
+            "cusolver_ormqr_ffi",
+            "",
+            ("tensor<2x20x3xf32>", "tensor<2x3xf32>", matrix),
+            matrix,
+            OpWork("linalg", 2104, 1600, (WorkPart("vector", "f32", 4440),)),
+        )
+        for matrix in ("tensor<2x20x10xf32>", "tensor<2x10x20xf32>")
+    ),
+    (
         "TopK",
         "",
         ("tensor<4x128xf32>",),

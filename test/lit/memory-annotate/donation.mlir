@@ -85,6 +85,21 @@ module @donors {
 
 // -----
 
+/// Here the result takes the buffer of the product while the argument is still read: the product is no argument.
+// CHECK: module @other_buffer
+// CHECK-SAME: argument_bytes = 8192 : i64
+// CHECK-SAME: live_bytes = 12288 : i64
+// CHECK-SAME: temporary_bytes = 4096 : i64
+module @other_buffer {
+  func.func @main(%x: tensor<32x32xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<32x32xf32>) -> tensor<32x32xf32> {
+    %0 = stablehlo.dot %x, %y : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %1 = stablehlo.add %0, %x : tensor<32x32xf32>
+    return %1 : tensor<32x32xf32>
+  }
+}
+
+// -----
+
 // CHECK: module @no_donor
 // CHECK-SAME: peak_bytes = 8192 : i64
 module @no_donor {
@@ -92,4 +107,32 @@ module @no_donor {
     %0 = stablehlo.tanh %x : tensor<32x32xf32>
     return %0 : tensor<32x32xf32>
   }
+}
+
+// -----
+
+/// A loop of training steps carries the donated parameters and the state of the optimizer, and writes over them: what
+/// they are in the loop is what they are outside. Beside them there are the counter and the condition's byte.
+// CHECK: argument_bytes = 8192 : i64
+// CHECK-SAME: optimizer_bytes = 4096 : i64
+// CHECK-SAME: parameter_bytes = 4096 : i64
+// CHECK-SAME: temporary_bytes = 5 : i64
+#w = loc("params['w']")
+#m = loc("opt_state.mu['w']")
+func.func @main(%w: tensor<32x32xf32> {tf.aliasing_output = 0 : i32} loc(#w), %m: tensor<32x32xf32> {tf.aliasing_output = 1 : i32} loc(#m)) -> (tensor<32x32xf32>, tensor<32x32xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0:3 = stablehlo.while(%i = %zero, %a = %w, %b = %m) : tensor<i32>, tensor<32x32xf32>, tensor<32x32xf32>
+  cond {
+    %n = stablehlo.constant dense<10> : tensor<i32>
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %1 = stablehlo.add %b, %a : tensor<32x32xf32>
+    %2 = stablehlo.tanh %1 : tensor<32x32xf32>
+    %3 = stablehlo.add %a, %2 : tensor<32x32xf32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %3, %2 : tensor<i32>, tensor<32x32xf32>, tensor<32x32xf32>
+  }
+  return %0#1, %0#2 : tensor<32x32xf32>, tensor<32x32xf32>
 }
