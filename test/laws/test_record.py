@@ -123,7 +123,9 @@ def test_training_runs(tmp_path: Path) -> None:
     with open(tmp_path / "rows.csv") as file:
         for row in csv.DictReader(file):
             figures = {name: float(row[name]) for name in ROW_FIGURES if row.get(name)}
-            check_record("training runs", row["id"], figures or {"reason": row["reason"]})
+            reason = row.get("reason", "")
+            assert not re.match(r"\w+Error: ", reason), f"{row['id']} is a fault: {reason}"
+            check_record("training runs", row["id"], figures or {"reason": reason})
 
 
 def test_a_changed_figure_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
