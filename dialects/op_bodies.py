@@ -103,6 +103,21 @@ def splice_block_before(
     return ops, values
 
 
+def replace_op_by_block(
+    op: ir.Operation, operands: Sequence[ir.Value], block: ir.Block
+) -> list[ir.Operation]:
+    """Replace an op by the ops of ``block``, whose arguments are replaced by ``operands``.
+
+    Returns:
+        The moved ops: those of the block except its terminator.
+    """
+    ops, values = splice_block_before(op, operands, block)
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+    return ops
+
+
 def replace_op_by_function(op: ir.Operation, text: str) -> list[ir.Operation]:
     """Replace an op by the ops of a function of its operands, which have its location.
 
@@ -115,12 +130,10 @@ def replace_op_by_function(op: ir.Operation, text: str) -> list[ir.Operation]:
     """
     module = ir.Module.parse(text, op.context)
     body = module.body.operations[0].operation.regions[0].blocks[0]
-    ops, values = splice_block_before(op, op.operands, body)
+    location = op.location
+    ops = replace_op_by_block(op, op.operands, body)
     for new in ops:
-        new.location = op.location
-    for result, value in zip(op.results, values, strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
+        new.location = location
     return ops
 
 

@@ -25,7 +25,6 @@ from hespas.dialects.program_facts import (
 from hespas.dialects.xla import MEMORY_PLAN_PARTS
 from hespas.frontends.function_lowering import select_lowering_platform
 from hespas.frontends.lowered_platform import infer_platform, settle_platform
-from hespas.frontends.model_operations import add_model_flops
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import FACTS, Pass, PassRun, build_pass, option, spell_as_flag
@@ -385,8 +384,9 @@ def prepare_program(
 
 def _settle_exported_program(plan: RunPlan, source: RunOutcome, memo: StageMemo) -> RunOutcome:
     """Make what jax.export has serialised the program that JAX lowers for the node."""
-    nodes = (node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str))
-    name = next(nodes, None)  # a measuring estimator has none
+    from hespas.frontends.model_operations import add_model_flops  # few programs need it
+
+    name = _find_node_name(plan)
     vendor = "" if name is None else configs.load_node(name or configs.DEFAULT_NODE).vendor
     platform = select_lowering_platform(vendor)
 
@@ -426,10 +426,15 @@ def _divide_steps(steps: tuple[Pass, ...]) -> tuple[tuple[Pass, ...], tuple[Pass
     return steps[:first], steps[first:]
 
 
+def _find_node_name(plan: RunPlan) -> str | None:
+    """Return the node of a plan's passes; "" for the default, and None if they measure."""
+    nodes = (node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str))
+    return next(nodes, None)
+
+
 def warn_of_planned_memory(plan: RunPlan, program: RunOutcome) -> None:
     """Warn before the passes that depend on the node if the program does not fit it."""
-    nodes = (node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str))
-    name = next(nodes, "")
+    name = _find_node_name(plan)
     node = configs.load_node(name) if name else load_target_node(program.target)
     check_memory_fit(program.module, program.run, node)
 

@@ -17,16 +17,13 @@ from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.combine_collectives import ALL_REDUCE
-from hespas.passes.fuse.op_builder import find_named_ops, find_only_reader
-from hespas.passes.prepare.communicators import get_groups_attr
+from hespas.passes.fuse.op_builder import find_named_ops, find_only_reader, read_device_groups
 from hespas.passes.prepare.device_grid import (
     FLATTENED,
     DeviceGrid,
     Groups,
     get_group_mode,
     make_groups_attr,
-    parse_group_rows,
-    resolve_groups,
 )
 
 
@@ -53,7 +50,7 @@ def _fold_operand(module: ir.Module, op: ir.Operation, grid: DeviceGrid) -> None
     modes = {get_group_mode(one) for one in (op, inner)}
     if comm is None or modes != {FLATTENED} or _name_reduction(op) != _name_reduction(inner):
         return
-    groups = _join_groups(*(_read_groups(one, grid) for one in (inner, op)))
+    groups = _join_groups(*(read_device_groups(one, grid) for one in (inner, op)))
     if groups is None:
         return
     ids = {ranks: number for number, ranks in read_communicators(module).items()}
@@ -69,13 +66,6 @@ def _fold_operand(module: ir.Module, op: ir.Operation, grid: DeviceGrid) -> None
 def _name_reduction(op: ir.Operation) -> list[str]:
     """Return the names of the ops of a reducer."""
     return [view.operation.name for view in op.regions[0].blocks[0].operations]
-
-
-def _read_groups(op: ir.Operation, grid: DeviceGrid) -> Groups:
-    attr = get_groups_attr(op)
-    return resolve_groups(
-        parse_group_rows(attr) if attr is not None else (), get_group_mode(op), grid
-    )
 
 
 def _join_groups(inner: Groups, outer: Groups) -> Groups | None:

@@ -12,6 +12,14 @@ from hespas.dialects.mlir import collect_functions, find_ops, get_defining_op, i
 from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import CONTROL, FUSION
 from hespas.estimators.rules.base import to_buffer_size
+from hespas.passes.prepare.communicators import get_groups_attr
+from hespas.passes.prepare.device_grid import (
+    DeviceGrid,
+    Groups,
+    get_group_mode,
+    parse_group_rows,
+    resolve_groups,
+)
 
 
 def copy_attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
@@ -61,6 +69,13 @@ def find_only_reader(op: ir.Operation) -> ir.Operation | None:
     """Return the op that reads the result of an op, if it is one and reads it once."""
     readers = [use.owner.operation for use in op.results[0].uses]
     return readers[0] if len(readers) == 1 else None
+
+
+def read_device_groups(op: ir.Operation, grid: DeviceGrid) -> Groups:
+    """Return the groups of devices among which a collective communicates."""
+    attr = get_groups_attr(op)
+    rows = parse_group_rows(attr) if attr is not None else ()
+    return resolve_groups(rows, get_group_mode(op), grid)
 
 
 def sort_in_block_order(items: Iterable[T], op_of: Callable[[T], ir.Operation]) -> list[T]:

@@ -22,15 +22,9 @@ from hespas.passes.fuse.op_builder import (
     get_static_shape,
     invert_order,
     make_i64_array,
+    read_device_groups,
 )
-from hespas.passes.prepare.communicators import get_groups_attr
-from hespas.passes.prepare.device_grid import (
-    DeviceGrid,
-    Groups,
-    get_group_mode,
-    parse_group_rows,
-    resolve_groups,
-)
+from hespas.passes.prepare.device_grid import DeviceGrid, Groups
 from hespas.passes.prepare.scalars import Number, ScalarEvaluator
 
 REDUCE_SCATTER = "stablehlo.reduce_scatter"
@@ -59,10 +53,7 @@ def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
     slice_op = find_only_reader(op)
     if slice_op is None or slice_op.name != SLICE:
         return
-    attr = get_groups_attr(op)
-    groups = resolve_groups(
-        parse_group_rows(attr) if attr is not None else (), get_group_mode(op), grid
-    )
+    groups = read_device_groups(op, grid)
     full_shape, part_shape = get_static_shape(op.results[0]), get_static_shape(slice_op.results[0])
     dims = [d for d, size in enumerate(full_shape) if size != part_shape[d]]
     if len(dims) != 1:

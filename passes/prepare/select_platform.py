@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from hespas.dialects.mlir import (
-    collect_functions,
     decode_string_attr,
+    find_ops,
     get_attribute,
     ir,
     read_boundary_attrs,
 )
-from hespas.dialects.op_bodies import splice_block_before
+from hespas.dialects.op_bodies import replace_op_by_block
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.program_facts import (
     keep_step_figures,
@@ -141,22 +141,10 @@ def _run_known_branches(module: ir.Module) -> None:
     or contain it.
     """
     scalars = build_scalar_evaluator(collect_census(module))
-    cases: list[ir.Operation] = []
-
-    def collect_case(op: ir.Operation) -> ir.WalkResult:
-        if op.name == _CASE:
-            cases.append(op)
-        return ir.WalkResult.ADVANCE
-
-    for function in collect_functions(module).values():
-        function.walk(collect_case)
-    for case in cases:
+    for case in find_ops(module.operation, (_CASE,)):
         branch = scalars.find_scalar_value(case.operands[0])
         if branch is None:
             continue
         last = len(case.regions) - 1
         region = case.regions[int(branch) if 0 <= branch <= last else last]
-        _, values = splice_block_before(case, (), region.blocks[0])
-        for result, value in zip(case.results, values, strict=True):
-            result.replace_all_uses_with(value)
-        case.erase()
+        replace_op_by_block(case, (), region.blocks[0])

@@ -11,7 +11,7 @@ import numpy as np
 from jaxlib import xla_client
 
 from hespas.dialects.mlir import ir, make_context, stablehlo
-from hespas.dialects.op_bodies import splice_block_before
+from hespas.dialects.op_bodies import replace_op_by_block
 
 DEVICES = 8
 SCALES = {"f": 0.125, "b": 0.125, "c": "(0.125, 0.0)"}  # by first letter of the element type
@@ -67,10 +67,7 @@ def put_fusions_in_place(module: ir.Module) -> None:
 
     module.operation.walk(visit)
     for op in fusions:
-        _, values = splice_block_before(op, op.operands, op.regions[0].blocks[0])
-        for result, value in zip(op.results, values, strict=True):
-            result.replace_all_uses_with(value)
-        op.erase()
+        replace_op_by_block(op, op.operands, op.regions[0].blocks[0])
 
 
 def _widen_product(op: ir.Operation) -> ir.WalkResult:
