@@ -52,7 +52,7 @@ versions: ## lit and pytest on each of VERSIONS of Python, with its JAX; fails i
 	done
 
 quick: lint lit $(VENV)/.scalesim ## for the edit loop: lint, lit, and the fast part of pytest
-	HYPOTHESIS_PROFILE=quick $(PYTEST) -m 'not slow'
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -m 'not slow and not long'
 
 nightly: $(VENV)/.dev $(VENV)/.scalesim ## pytest with forty times as many examples of the property tests
 	HYPOTHESIS_PROFILE=nightly $(PYTEST)

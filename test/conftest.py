@@ -45,16 +45,18 @@ SPREAD_BY_FUNCTION = {"test_recipes_run"}
 # advises, programs that are executed, measured or simulated by others, or that XLA compiles, and
 # what repeats whole runs. Single tests of this kind are marked ``long``.
 LONG = {
-    "test_bert", "test_calibrate", "test_compiled_programs", "test_default_form", "test_docs",
-    "test_eager_operators", "test_export", "test_fused_against_xla", "test_gate_workflow",
-    "test_lit_reach", "test_lower", "test_maxtext", "test_model_operations", "test_plan_exhaustive",
-    "test_plan_functions", "test_plan_pipelines", "test_playbooks", "test_program_form",
-    "test_published_files", "test_quantised_products", "test_recipe_models",
-    "test_recipe_stages", "test_recipes", "test_recipes_run", "test_record", "test_reference",
-    "test_rematerialisation", "test_rewrites", "test_ring_attention", "test_ring_products",
-    "test_sensitivity", "test_simulators_python", "test_site", "test_splash_attention",
-    "test_study_programs", "test_sweep_dask", "test_t5", "test_validate_cases",
-    "test_work_oracle", "test_workloads", "test_xla_estimator", "test_xla_optimize",
+    "test_bert", "test_calibrate", "test_cells", "test_compiled_programs", "test_default_form",
+    "test_docs", "test_eager_operators", "test_export", "test_fused_against_xla",
+    "test_gate_workflow", "test_lit_reach", "test_lower", "test_maxtext", "test_measure_dask",
+    "test_model_operations", "test_plan_exhaustive", "test_plan_functions", "test_plan_pipelines",
+    "test_playbooks", "test_program_form", "test_published_files", "test_quantised_products",
+    "test_recipe_models", "test_recipe_stages", "test_recipes", "test_recipes_run", "test_record",
+    "test_reference", "test_rematerialisation", "test_rewrites", "test_ring_attention",
+    "test_ring_products", "test_sensitivity", "test_simulators_python", "test_site",
+    "test_splash_attention", "test_study_pipeline", "test_study_programs", "test_surroundings",
+    "test_sweep_dask", "test_t5", "test_training_options", "test_validate_cases",
+    "test_work_oracle", "test_worker_template", "test_workloads", "test_xla_estimator",
+    "test_xla_optimize",
 }  # fmt: skip
 
 load_default_budget()

@@ -337,6 +337,7 @@ def test_a_forgotten_option_is_noticed(
         check_ways(cases, tmp_path)
 
 
+@pytest.mark.long
 def test_a_forgotten_option_of_bounds_is_noticed(
     plan_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

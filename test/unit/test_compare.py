@@ -91,7 +91,7 @@ def test_results_and_tables_of_sweeps_are_taken_as_they_are(place, capsys):
     assert not is_table_file("step.mlir") and not is_table_file(str(Path(folder, "run.json")))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_plots(place, capsys):
     nodes = ("--nodes", "A100_SXM_40GB,H100_80GB", "--systems", "{node}_4GPU")
     assert compared(capsys, "step.mlir", *nodes, "--plot", "nodes.svg")[0] == 0

@@ -345,7 +345,7 @@ def products(draw):
     """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @draw_examples(30)
 @given(products())
 def test_expanded_and_transposed_products_compute_the_same(program):

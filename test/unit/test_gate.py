@@ -178,7 +178,7 @@ def training_runs(tmp_path_factory):
     return {name: run_training_step(folder, name) for name in ("", *MISTAKES)}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_typical_mistakes_are_caught_and_named(training_runs):
     profiles = {name: profile_result(run) for name, run in training_runs.items()}
     texts = {name: find_texts(profiles[""], profile) for name, profile in profiles.items()}
@@ -198,7 +198,7 @@ def test_typical_mistakes_are_caught_and_named(training_runs):
     assert not backwards  # recomputing takes less than 1 % of this step
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_names_them_too(training_runs, capsys, tmp_path):
     before, after = training_runs[""].folder, training_runs["bf16"].folder
     markdown = tmp_path / "comment.md"

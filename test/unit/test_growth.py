@@ -300,7 +300,7 @@ def measure_peak_bytes(command: list[str]) -> int:
     return int(measured.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory_of_the_main_job_is_small_beside_that_of_the_parse(tmp_path: Path) -> None:
     """0.27 kB for each op. Allocators take blocks of megabytes: small programs show those only."""
     ops = 100_000

@@ -47,6 +47,7 @@ def all_layouts(plan):
     return plan(top=1000)[0]
 
 
+@pytest.mark.long
 def test_no_bound_is_above_its_estimate(all_layouts):
     rows = [row for row in all_layouts.rows if row.bound and row.fused]
     assert len(rows) >= 7
@@ -56,6 +57,7 @@ def test_no_bound_is_above_its_estimate(all_layouts):
         assert row.bound.resident_bytes <= row.fused.get("peak_bytes")
 
 
+@pytest.mark.long
 def test_the_winner_is_that_of_all_layouts(plan, all_layouts):
     best = min(row.fused.step_time_s for row in all_layouts.ranked)
     single_best, lines = plan(top=1)
@@ -63,6 +65,7 @@ def test_the_winner_is_that_of_all_layouts(plan, all_layouts):
     assert lines[0].startswith(f"{len(single_best.rows)} layouts: 10 meshes")
 
 
+@pytest.mark.long
 def test_a_second_plan_estimates_nothing_again(plan, all_layouts, monkeypatch):
     from hespas.estimators.measure.processes import LocalWorkerPool
 
@@ -80,6 +83,7 @@ def test_a_second_plan_estimates_nothing_again(plan, all_layouts, monkeypatch):
     assert tasks == {"interface", "meshes", "specs"}
 
 
+@pytest.mark.long
 def test_a_mesh_that_does_not_divide_is_a_row(all_layouts):
     rows = [row for row in all_layouts.rows if row.status == "impossible"]
     assert rows
@@ -94,6 +98,7 @@ def test_what_does_not_fit_is_a_row_without_an_estimate(plan):
     assert any("0 layouts to estimate" in line for line in lines)
 
 
+@pytest.mark.long
 def test_the_winner_can_be_built(all_layouts):
     winner = all_layouts.winner
     mesh = ",".join(f"{axis}={size}" for axis, size in winner.candidate.mesh.items())
@@ -106,6 +111,7 @@ def test_the_winner_can_be_built(all_layouts):
     assert differences_s == pytest.approx(gain_s, abs=0.01 * first.fused.step_time_s)
 
 
+@pytest.mark.long
 def test_the_command_writes_every_layout(plan, all_layouts, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         "hespas.workflows.planning.plan_search.plan_layouts", lambda *_: all_layouts

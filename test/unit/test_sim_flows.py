@@ -571,7 +571,7 @@ def time_round(graph: LinkGraph, pairs: list[tuple[int, int]], size: float) -> f
     return longest + 10 + size * max(n / graph.capacities[link] for link, n in flows.items())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @given(random_cases())
 @draw_examples(150)
 def test_times_lie_between_the_cut_bound_and_a_library(case: RandomCase) -> None:

@@ -81,7 +81,7 @@ def places(tmp_path_factory):
     return ("--work-dir", str(folder / "programs"), "--cache", str(folder / "cells"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_from_recipes_to_loads(places, tmp_path, capsys):
     table, page = tmp_path / "loads.csv", tmp_path / "loads.html"
     command = ["study", "serving", *ARGUMENTS, *places, "--rates", "5,50"]

@@ -103,6 +103,7 @@ def test_cells_are_those_of_run_small(place, capsys):
         check(capsys, row)
 
 
+@pytest.mark.long
 def test_cells_are_those_of_run_real(place, capsys):
     cells = sweep_grid.expand_cells(
         {
@@ -317,6 +318,7 @@ def test_what_is_wrong_is_said_before_any_work(place, keys, message, monkeypatch
         sweep({"mlir": "step.mlir", **keys})
 
 
+@pytest.mark.long
 def test_a_crash_a_hang_and_a_mistake_cost_their_cell_only(place, monkeypatch):
     monkeypatch.setattr(sweep_runner, "FUNCTION", "support.sweep_work:work")
     limits = [0, sweep_work.CRASH, 1, sweep_work.HANG, 2, sweep_work.BUG]
@@ -363,6 +365,7 @@ def write_command_of_chunks() -> list[str]:
             "--output", "t.json"]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_sweep_goes_on(place, how):
     """What is finished is kept; no table, no process and no file of ours is left."""

@@ -143,6 +143,7 @@ def test_estimated_cycles_are_kept(llama_text):
     assert "hespas_cycles" not in str(module)
 
 
+@pytest.mark.long
 def test_an_estimate_of_the_compiler_follows_its_kernel(llama_text):
     """One of an edited kernel counts for as much as none, and passes of hespas change no kernel."""
     module = import_tpu_module(llama_text)

@@ -34,7 +34,7 @@ def test_each_measured_program_is_defined():
     assert set(names) == set(read_measured_programs())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_estimates_agree_with_what_the_device_takes():
     ratios = compare_programs(MEASURED, NODE)
     assert set(ratios) == set(MEDIAN_ERRORS)
