@@ -176,7 +176,9 @@ def _parse_yaml_spec(text: str, path: str) -> Any:
             remedy="pip install 'hespas[jax]', or use a .json file",
         ) from None
     try:
-        return yaml.safe_load(text)
+        values = yaml.safe_load(text)
+        json.dumps(values, default=str, skipkeys=True)  # refuses what contains itself
+        return values
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
@@ -184,7 +186,7 @@ def _parse_yaml_spec(text: str, path: str) -> Any:
         raise HespasError(f"not valid YAML: {error.problem}", where=where, remedy=remedy) from None
     except RecursionError:
         raise HespasError("is nested too deeply", where=path) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # the latter of dates that do not exist, too
         raise HespasError(f"not valid YAML: {str(error).splitlines()[0]}", where=path) from None
 
 

@@ -144,7 +144,7 @@ def _read_rule(pair: Any) -> LogicalAxisRule:
     if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str):
         raise ValueError(f"{pair!r} is not a pair of a logical axis and mesh axes")
     name, axes = pair
-    listed = (axes,) if isinstance(axes, str) else tuple(axes or ())
+    listed = tuple(axes) if isinstance(axes, (list, tuple)) else () if axes is None else (axes,)
     if not all(isinstance(axis, str) for axis in listed):
         raise ValueError(f"the mesh axes of '{name}' are no names: {axes!r}")
     return LogicalAxisRule(name, listed)

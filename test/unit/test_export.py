@@ -455,6 +455,20 @@ def test_errors_of_a_spec_file(place, capsys, text, message):
     assert message in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("args: &a [*a]", "not valid YAML: Circular reference detected"),
+        ("args: [2024-99-99]", "not valid YAML: month must be in 1..12"),
+        ("args: [f32]\nrules: {batch: 3}", "'rules': the mesh axes of 'batch' are no names: 3"),
+    ],
+)
+def test_yaml_that_python_cannot_hold(place, capsys, text, message):
+    Path("spec.yaml").write_text(text + "\n")
+    assert export("model.py:draw", "--spec", "spec.yaml", "-o", "out.mlir") == 1
+    assert capsys.readouterr().err.startswith(f"spec.yaml: error: {message}")
+
+
 def test_static_values_of_yaml_are_those_of_json(place, capsys):
     """They go to the worker as JSON, which has no dates."""
     Path("spec.yaml").write_text("args: [key]\nstatic: {count: 2024-01-01}\n")
