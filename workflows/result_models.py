@@ -62,7 +62,11 @@ class _StepFacts(_ResultModel):
     model_flops_source: Text = None
 
 
-_MemoryFigures = create_model("_MemoryFigures", __base__=_MemoryFacts, **_declare_fields("memory"))
+_MemoryFigures = create_model(
+    "_MemoryFigures",
+    __base__=_MemoryFacts,
+    **{**_declare_fields("memory"), "peak_bytes": (Amount, ...), "live_bytes": (Amount, ...)},
+)
 _StepFigures = create_model("_StepFigures", __base__=_StepFacts, **_declare_fields("derived"))
 
 
@@ -142,6 +146,18 @@ def check_run_figures(figures: Mapping[str, Any], where: str) -> None:
         HespasError: A figure has another type, or the time of compute is missing.
     """
     validate_config(RunFigures, dict(figures), where)
+
+
+def fill_in_run_figures(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return figures of a run with the defaults of those that another version did not write."""
+    defaults = RunFigures.model_construct().model_dump(by_alias=True)
+    filled = {**figures, **{key: defaults[key] for key in defaults.keys() - figures.keys()}}
+    if filled["memory"] is not None:
+        defaults["memory"] = _MemoryFigures.model_construct().model_dump()
+    for key in ("compute_s_by", "derived", "memory"):
+        if filled[key] is not None:
+            filled[key] = {**defaults[key], **filled[key]}
+    return filled
 
 
 def check_simulated_figures(figures: Mapping[str, Any], where: str) -> None:

@@ -25,13 +25,19 @@ from hespas.support.folder_publication import hold_folder_unchanged
 from hespas.workflows.figures import get_figure
 from hespas.workflows.kernel_rows import KernelRow, collect_kernel_rows
 from hespas.workflows.network_settings import FIGURES
-from hespas.workflows.result_models import check_run_figures, check_simulated_figures
+from hespas.workflows.result_models import (
+    check_run_figures,
+    check_simulated_figures,
+    fill_in_run_figures,
+)
 from hespas.workflows.sweep.sweep_table import is_table_file
 
 _RUN_AGAIN = "run hespas run again"
 MODULE, SIMULATION = "annotated.mlirbc", "simulation.json"
 NODE_FILE = "node.json"  # a copy of the node's file, so that the result can be read anywhere
 MEMORY_TIMELINE = "memory_timeline.json"
+# Every version writes these, if only as null. Others have defaults, so that results last.
+_REQUIRED = ("program", "devices", "compute_s", "step_time_s", "exposed_comm_s")
 
 
 def write_run_result(
@@ -91,8 +97,9 @@ class RunResult:
             path = os.path.join(folder, SIMULATION)
             check_link(Path(path))
             simulation = configs.read_json(path) if os.path.exists(path) else None
-        if "compute_s" not in run_figures:
-            message = f"{FIGURES} was not written by hespas run"
+        missing = [key for key in _REQUIRED if key not in run_figures]
+        if missing:
+            message = f"{FIGURES} was not written by hespas run: it has no '{missing[0]}'"
             raise HespasError(message, where=folder, remedy=_RUN_AGAIN)
         check_run_figures(run_figures, os.path.join(folder, FIGURES))
         if simulation is not None:
@@ -100,7 +107,7 @@ class RunResult:
             if simulation["step_time_s"] != run_figures.get("step_time_s"):
                 message = f"{FIGURES} and {SIMULATION} are of different runs"
                 raise HespasError(message, where=folder, remedy=_RUN_AGAIN)
-        return cls(folder, run_figures, simulation)
+        return cls(folder, fill_in_run_figures(run_figures), simulation)
 
     @property
     def has_module(self) -> bool:
@@ -189,7 +196,7 @@ def _check_node_place(name: str, result: str) -> None:
 def read_program_name(result: str) -> str:
     """Return the file name of the program of a result folder, or of a program file."""
     if os.path.isdir(result) and os.path.exists(os.path.join(result, FIGURES)):
-        result = read_run_figures(result)["program"]
+        result = read_run_figures(result).get("program") or result
     return os.path.basename(result)
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
+from support.published_inputs import PROGRAM
 
 import hespas
 from hespas import configs
@@ -100,8 +101,9 @@ def test_tables_hold_no_formulas(tmp_path: Path) -> None:
 
 
 FIGURES = {
-    "step_time_s": 2e-3, "compute_s": 1e-3, "devices": 4, "flops": 10, "program": "p.mlir",
-    "warnings": [], "collectives": [], "memory": {"peak_bytes": 10, "fits": True},
+    "step_time_s": 2e-3, "exposed_comm_s": 1e-3, "compute_s": 1e-3, "devices": 4, "flops": 10,
+    "program": "p.mlir", "warnings": [], "collectives": [],
+    "memory": {"peak_bytes": 10, "live_bytes": 10, "fits": True},
     "compute_s_by": {"op": {"a": 1e-3}}, "derived": {"mfu": 0.5, "peak_dtype": "bf16"},
 }  # fmt: skip
 
@@ -118,11 +120,43 @@ FIGURES = {
 def test_figures_of_another_type(key: str, value: object, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(json.dumps(FIGURES))
-    assert RunResult.load_folder(str(tmp_path)).figures == FIGURES
+    assert (
+        RunResult.load_folder(str(tmp_path)).figures.items()
+        >= {
+            name: figure for name, figure in FIGURES.items() if not isinstance(figure, dict | list)
+        }.items()
+    )
     path.write_text(json.dumps(FIGURES | {key: value}))
     with pytest.raises(HespasError, match=rf"run\.json: error: .*'{key}") as caught:
         RunResult.load_folder(str(tmp_path))
     assert "\n" not in str(caught.value)
+
+
+def test_results_of_other_versions_are_shown(tmp_path: Path, monkeypatch, capsys) -> None:
+    """They lack the figures that are newer; what each version has written is required."""
+    monkeypatch.chdir(tmp_path)
+    Path("m.mlir").write_text(PROGRAM)
+    flags = ("--mlir", "m.mlir", "--node", "H100_80GB", "--system", "H100_80GB_4GPU")
+    assert run_tool_main(hespas_tool.main, ["run", *flags, "--output", "old"]) == 0
+    path = Path("old/run.json")
+    figures = json.loads(path.read_text())
+    kept = ("program", "devices", "compute_s", "step_time_s", "exposed_comm_s")
+    memory = {name: figures["memory"][name] for name in ("peak_bytes", "live_bytes")}
+    path.write_text(json.dumps({name: figures[name] for name in kept} | {"memory": memory}))
+    for line in (
+        "show old",
+        "show old --page p.html",
+        "compare old old",
+        "compare old old --changes",
+    ):
+        assert run_tool_main(hespas_tool.main, line.split()) == 0
+    capsys.readouterr()
+    for name in kept:
+        path.write_text(json.dumps({key: figures[key] for key in figures if key != name}))
+        assert run_tool_main(hespas_tool.main, ["show", "old"]) == 1
+        assert (
+            f"run.json was not written by hespas run: it has no '{name}'" in capsys.readouterr().err
+        )
 
 
 def test_a_simulation_of_another_form(tmp_path: Path) -> None:
