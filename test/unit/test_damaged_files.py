@@ -146,7 +146,7 @@ def test_results_of_other_versions_are_shown(tmp_path: Path, monkeypatch, capsys
     for line in (
         "show old",
         "show old --page p.html",
-        "compare old old",
+        "compare old old --work strong",
         "compare old old --changes",
     ):
         assert run_tool_main(hespas_tool.main, line.split()) == 0
