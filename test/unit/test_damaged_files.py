@@ -147,13 +147,13 @@ def test_results_of_other_versions_are_shown(tmp_path: Path, monkeypatch, capsys
         "show old",
         "show old --page p.html",
         "compare old old --work strong",
-        "compare old old --changes",
+        "compare old old --work strong --changes",
     ):
         assert run_tool_main(hespas_tool.main, line.split()) == 0
     capsys.readouterr()
     for name in kept:
         path.write_text(json.dumps({key: figures[key] for key in figures if key != name}))
-        assert run_tool_main(hespas_tool.main, ["show", "old"]) == 1
+        assert run_tool_main(hespas_tool.main, ["show", "old", "--page", "p.html"]) == 1
         assert (
             f"run.json was not written by hespas run: it has no '{name}'" in capsys.readouterr().err
         )

@@ -159,6 +159,11 @@ def test_the_best_interval_is_the_best(model: FailureModel) -> None:
     assert all(model.compute_goodput(best_s * factor) < best for factor in (0.5, 0.99, 1.01, 2))
 
 
+def test_devices_that_fail_at_once_make_no_progress() -> None:
+    model = FailureModel(1e-11, 30.0, 300.0)
+    assert model.compute_goodput(model.find_best_interval_s()) == 0
+
+
 def test_the_estimates_of_young_and_daly_approach_the_best_interval() -> None:
     errors = []
     for checkpoint_s in (100.0, 10.0, 1.0):

@@ -80,7 +80,7 @@ class FailureModel:
         The derivative is zero where ``exp((w + c) / M) (1 - w / M) = 1``, which has one solution
         between 0 and M. It does not depend on the restart.
         """
-        low, high = 0.0, 1.0  # of the mean time between failures
+        low, high = 0.0, math.nextafter(1.0, 0.0)  # of the mean time between failures
         share = self.checkpoint_s / self.mtbf_s
         for _ in range(100):
             middle = (low + high) / 2
