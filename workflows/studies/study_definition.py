@@ -1,6 +1,6 @@
 """The definition of a study of programs: its workloads, the columns of its table, and its plot.
 
-``study_runner`` runs a study, ``study_plot`` draws it.
+``study_runner`` runs a study and draws its plot.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from ..link_arrays import Array
 from .group_sets import GroupSet, RingChannels
 from .link_graph import LinkGraph
 from .message_schedule import MessageExpansion, MessageSchedule
-from .phase_forms import IN_SWITCH, MessageForm, PhaseForm, SwitchForm, time_streams
+from .phase_forms import MessageForm, PhaseForm, SwitchForm, time_streams
 from .schedules import (
     PIECE_COUNTS,
     CollectiveSchedule,
@@ -179,16 +179,16 @@ class FlowPlanner:
         forms: list[PhaseForm] = []
         for algorithm in self._list_algorithms(collective, groups, key, lines.shape[1]):
             rounds = algorithm.list_rounds(key.kind, lines.shape[1], both_ways)
-            common = (self.graph, lines, self.endpoint_ns, algorithm.name, rounds)
             is_pipeline = any(len(one.levels) for one in rounds)
             piece_counts = PIECE_COUNTS if is_pipeline else PIECE_COUNTS[:1]
-            forms += [MessageForm(*common, pieces) for pieces in piece_counts]
+            forms += [
+                MessageForm(self.graph, lines, self.endpoint_ns, rounds, pieces)
+                for pieces in piece_counts
+            ]
         dim = key.dims[0] if len(key.dims) == 1 else -1
         reduction = self.system.fabric.find_reduction(dim, key.kind)
         if reduction is not None:
-            forms.append(
-                SwitchForm(self.graph, lines, self.endpoint_ns, IN_SWITCH, reduction, key.kind, dim)
-            )
+            forms.append(SwitchForm(self.graph, lines, self.endpoint_ns, reduction, key.kind, dim))
         for form in forms:
             self._dims[id(form.lines)] = key.dims
         times = [self._time_form(form) for form in forms]
@@ -216,7 +216,7 @@ class FlowPlanner:
             lines = groups.list_lines(channels)[:, 0]
             self._dims[id(lines)] = channels
             parts = [divide_into_channels(one, count, len(channels.dims)) for one in rounds]
-            yield MessageForm(self.graph, lines, self.endpoint_ns, ring.name, parts)
+            yield MessageForm(self.graph, lines, self.endpoint_ns, parts)
 
     def _select_channels(
         self, others: Sequence[PhaseTime], channels: Iterable[PhaseTime], groups: GroupSet
