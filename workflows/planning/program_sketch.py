@@ -32,7 +32,8 @@ class SketchOp:
     """One op, argument, result, or carried array.
 
     Attributes:
-        kind: One of ``COMPUTE_KINDS``, ``ARGUMENT``, ``RESULT``, ``CARRIED``, or a kind of collective.
+        kind: One of ``COMPUTE_KINDS``, ``ARGUMENT``, ``RESULT`` or ``CARRIED``, or a kind of
+            collective.
         dtype: The key of the peak rate; "" if no operations are done.
         axes: The mesh axes that a collective spans.
         loop: The loop of a carried array, as the path of the loops that contain it.
