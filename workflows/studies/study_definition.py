@@ -141,14 +141,14 @@ class StudyPanel:
     """A panel of the plot.
 
     Attributes:
-        names: The figures to draw: the first as full lines, the second dashed.
+        columns: The figures to draw: the first as full lines, the second dashed.
         label: The label of the axis.
         log: Whether the axis is logarithmic.
         share: Whether the figures are shares, shown in percent.
         ideal: Whether to add the first point scaled with the number of devices.
     """
 
-    names: tuple[str, ...]
+    columns: tuple[StudyColumn, ...]
     label: str
     log: bool = False
     share: bool = False
