@@ -168,6 +168,16 @@ def test_figures_that_are_read_by_name_are_declared() -> None:
     assert not [pair for pair in read if pair[1] not in known and not is_known_name(pair[1])]
 
 
+def test_figures_that_pages_name_are_declared() -> None:
+    named = {
+        (page.name, name)
+        for page in (ROOT / "docs").rglob("*.md")
+        for name in re.findall(r"\bderived\.[a-z_0-9]+\b", page.read_text())
+    }
+    assert named
+    assert not [pair for pair in named if not is_known_name(pair[1])]
+
+
 def sweep_one_cell(folder: Path) -> dict[str, Any]:
     """Sweep over the one cell that is the run, and return its row."""
     table = folder / "cells.json"
