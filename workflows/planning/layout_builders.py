@@ -436,8 +436,6 @@ def _count_samples(
     builder: LayoutBuilder, options: Mapping[str, str], facts: Mapping[str, Any]
 ) -> int:
     """Count the sequences or images of a step; raises HespasError if no fact says it."""
-    from hespas.support.errors import HespasError
-
     interface = builder.describe_interface()
     if interface.is_batch_fixed:
         return 0
@@ -458,8 +456,6 @@ def _count_local_bytes(
     Raises:
         UsageError: The mesh does not divide the array.
     """
-    from hespas.support.errors import UsageError
-
     total_bytes = math.prod(leaf.shape) * leaf.dtype.itemsize
     if spec is None:
         return total_bytes // math.prod(mesh.values())
