@@ -172,8 +172,7 @@ class CollectivePlanner:
     def list_algorithms(self, kind: str) -> list[DimensionAlgorithm]:
         """Return the algorithms of a kind of collective, by dimension."""
         return [
-            DimensionAlgorithm.from_system_name(text)
-            for text in self.system.implementations.get(kind.replace("_", "-"), ())
+            DimensionAlgorithm.from_system_name(text) for text in self.system.list_algorithms(kind)
         ]
 
     def find_dimensions(
