@@ -55,8 +55,6 @@ def find_limit_problem(name: str, kind: str, count: int) -> str:
     """Describe why an algorithm cannot run a collective on ``count`` devices; "" if it can."""
     limits = ALGORITHM_LIMITS[name]
     if kind not in limits.kinds:
-        if "all_gather" not in limits.kinds:
-            return f"{name} does all-reduces only, not {kind}"
         return f"{name} does no {kind.replace('_', '-')}"
     if limits.needs_power_of_two and count & (count - 1):
         return f"{name} needs a power of two of devices, and there are {count}"

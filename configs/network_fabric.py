@@ -207,7 +207,10 @@ def _find_link_problem(entry: SlowLinkEntry, topology: Sequence[str], counts: Se
         wanted = "two devices" if is_switch_link else "one device"
         return f"does not exist: a {kind} has links of {wanted}"
     here, there = (end // stride % count for end in ends)
-    if kind != "Dragonfly" and ends[0] - here * stride != ends[1] - there * stride:
+    # In a Dragonfly, a device stands for the switch or group that it is below.
+    tier = max(d for d in range(dim + 1) if topology[d] not in ("FatTree", "Dragonfly") or not d)
+    below = math.prod(counts[:tier])
+    if len({(end % below, end // (stride * count)) for end in ends}) > 1:
         return "does not exist: the devices differ in another dimension"
     if kind == "Dragonfly" and here == there:
         return "does not exist: the devices are below one switch or in one group"

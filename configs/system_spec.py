@@ -140,6 +140,10 @@ class SystemSpec:
             "hespas presets new makes another",
         )
 
+    def list_algorithms(self, kind: str) -> tuple[str, ...]:
+        """List the algorithm of a kind of collective in each dimension; () if it has none."""
+        return self.implementations.get(kind.replace("_", "-"), ())
+
     def compute_device_gb_s(self, dim: int) -> float:
         """Compute the bandwidth of a device in a dimension, over all its links, in 1e9 bytes/s."""
         others = self.npus_count[dim] - 1

@@ -20,6 +20,7 @@ from hespas.chakra.node_rules import (
 )
 from hespas.chakra.schema import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY, CollectiveCommType, NodeType
 from hespas.chakra.trace_reader import TraceNode
+from hespas.configs.collective_algorithms import split_algorithm_name
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import SLICES
 from hespas.support.errors import HespasError
@@ -44,7 +45,6 @@ ASTRA_TYPES = (
 MEMORY_KIND = "memory"  # an access to remote memory, which occupies the device as a message does
 _NO_GROUP = -1
 _MAX_DURATION_US = 1 << 43  # 102 days: sums of times in nanoseconds fit into 64 bits
-_ALL_DIMENSIONS_PREFIX = "one"  # of an algorithm's name
 
 _IntegerReader = Callable[[str], int]  # returns the value of an attribute of the node
 _ErrorBuilder = Callable[..., HespasError]  # builds an error from a text and a remedy
@@ -231,20 +231,16 @@ def find_spanned_dimensions(
     Returns:
         Whether each dimension is spanned; () if the collective spans all devices.
     """
-    algorithms = _list_algorithms(system, kind)
+    algorithms = system.list_algorithms(kind)
     if all(involved):
         return ()
     if not algorithms:  # a custom collective, or an error of the system
         return tuple(involved)
     spanned = [False] * len(involved)
     for dim, name in enumerate(algorithms):
-        if name.startswith(_ALL_DIMENSIONS_PREFIX):
+        if split_algorithm_name(name)[1]:
             if involved[dim]:
                 return ()
             break
         spanned[dim] = involved[dim]
     return tuple(spanned)
-
-
-def _list_algorithms(system: SystemSpec, kind: str) -> tuple[str, ...]:
-    return system.implementations.get(kind.replace("_", "-"), ())

@@ -38,7 +38,7 @@ def collect_entry_points(group: str, kind: str, builtin: Mapping[str, str]) -> d
 
     import_paths: dict[str, str] = {}
     for point in entry_points(group=group):
-        if builtin.get(point.name) == point.value:
+        if builtin.get(point.name) == point.value:  # of an older hespas
             continue
         if point.name in builtin:
             raise UsageError(

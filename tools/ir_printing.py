@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hespas.passes.base import Pass
-from hespas.passes.pipeline import PassInstrumentation
+from hespas.passes.pipeline import PassInstrumentation, format_pipeline, parse_pipeline
 from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
@@ -159,8 +159,6 @@ class ReproducerWriting(PassInstrumentation):
         self._temporary = ""
 
     def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
-        from hespas.passes.pipeline import format_pipeline
-
         pipeline = format_pipeline(self.remaining).replace("\\", "\\\\").replace('"', '\\"')
         text = _render_completely(module)
         self._content = text + RESOURCE.format(pipeline=pipeline).encode()
@@ -191,8 +189,6 @@ class ReproducerWriting(PassInstrumentation):
 
 def read_pipeline(data: bytes, name: str) -> list[PipelineStep]:
     """Read the pipeline of a reproducer; raises HespasError."""
-    from hespas.passes.pipeline import parse_pipeline
-
     match = PIPELINE.search(data)
     if match is None:
         raise HespasError(

@@ -15,7 +15,12 @@ from hespas.workflows import run_comparison, run_flow, run_plan
 from hespas.workflows.estimate_source import load_program_source, read_program
 from hespas.workflows.program_estimate import ProgramEstimate
 from hespas.workflows.program_form import FUSE
-from hespas.workflows.run_config import OUTPUTS, load_json_object, take_run_options
+from hespas.workflows.run_config import (
+    OUTPUTS,
+    convert_by_dimension,
+    load_json_object,
+    take_run_options,
+)
 from hespas.workflows.run_flow import TextFunction, ignore_text
 
 if TYPE_CHECKING:
@@ -227,7 +232,6 @@ def simulate(
         HespasError: The traces or the system are wrong, or do not fit together.
     """
     from hespas.workflows import network_settings, simulation_report
-    from hespas.workflows.run_config import convert_by_dimension
 
     names = network_settings.NetworkSettings.model_fields
     named = {"system": system, "simulator": simulator, "astra_sim": astra_sim}

@@ -15,7 +15,7 @@ from hespas.dialects.program_facts import (
     write_program_facts,
 )
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.function_lowering import select_lowering_platform
+from hespas.frontends.function_lowering import lower_function, select_lowering_platform
 from hespas.support.errors import UsageError
 from hespas.support.supervised_process import open_temporary_folder
 
@@ -109,7 +109,6 @@ def _find_lowered_program(program: Any, args: tuple[Any, ...], platform: str) ->
         return program
     from hespas.frontends.export.exportable_lowering import lower_exportable
     from hespas.frontends.export.target_device import lower_traced
-    from hespas.frontends.function_lowering import lower_function
 
     if isinstance(program, Exportable):
         return lower_exportable(program, platform)

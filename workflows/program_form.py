@@ -18,7 +18,7 @@ from hespas.dialects.attrs import GROUPED_PRODUCTS, TargetAttr
 from hespas.dialects.mlir import clone_module, ir, replace_module_body
 from hespas.dialects.op_kinds import has_fusions
 from hespas.dialects.program_facts import read_program_facts
-from hespas.dialects.xla import CompilerName
+from hespas.dialects.xla import CompilerName, get_compiler_library
 from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
@@ -255,7 +255,6 @@ def _add_loss(form: ProgramForm, state: ProgramState) -> ProgramForm:
 def find_compiler_problem(node: NodeSpec, compiler: CompilerName) -> str:
     """Return why XLA cannot compile for a node, or ""."""
     from hespas.configs import compile_targets
-    from hespas.dialects.xla import get_compiler_library
 
     if not compile_targets.find_node_target(node):
         return f"XLA's {compiler.upper()} compiler has no target for {node.name}"

@@ -19,7 +19,7 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.support.text_tables import format_count
 from hespas.workflows import run_flow
-from hespas.workflows.run_config import load_json_object
+from hespas.workflows.run_config import COMPILE_OPTIONS, KERNEL_OPTIONS, load_json_object
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_plan import RunPlan, build_run_plan, merge_run_config
 from hespas.workflows.run_results import RunResult, reject_sweep_table
@@ -28,7 +28,11 @@ from hespas.workflows.sweep import sweep_table
 from hespas.workflows.sweep.sweep_table import is_table_file
 
 WorkScaling = Literal["auto", "flops", "strong", "weak"]
-ANNOTATING = frozenset(("node", "estimator", "setting", "form", "fuse", "kernel_cost"))
+SPLITTING = frozenset(("split", "block_limit"))
+# With one of these options, an annotated program is estimated again. The others of kernels concern
+# its making, or ops that it has no longer.
+_KEPT = {*SPLITTING, *COMPILE_OPTIONS, "keep_going"}
+ANNOTATING = frozenset({"node", "form", "fuse", *KERNEL_OPTIONS} - _KEPT)
 PlanBuilder = Callable[[str | None, dict[str, Any]], RunPlan]
 
 
@@ -272,7 +276,7 @@ class ResultRunner:
         dropped: set[str] = set()
         if annotation:
             dropped |= {"on-chip-annotate", "annotate", f"{annotation['estimator']}-annotate"}
-        if SplitAttr.read_from_op(module.operation) and "split" not in options:
+        if SplitAttr.read_from_op(module.operation) and SPLITTING.isdisjoint(options):
             dropped |= {"split-linear", "split-individual"}
         return replace(plan, steps=tuple(step for step in plan.steps if step.name not in dropped))
 

@@ -448,6 +448,7 @@ def list_group_options(group: str) -> tuple[str, ...]:
 
 MEASURING = list_group_options(MEASURING_GROUP)
 STEP = list_group_options(STEP_GROUP)
+KERNEL_OPTIONS = tuple(_KernelOptions.model_fields)
 OUTPUTS = tuple(n for n, f in RunConfig.model_fields.items() if get_flag(f).is_output)
 
 

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hespas.estimators.accelerators.onnx_model import build_matmul_model
+from hespas.estimators.accelerators.onnxim_model import build_matmul_model
 from hespas.plugin import (
     ExternalProgram,
     HespasError,

@@ -72,7 +72,7 @@ def _build_product(
     """Build a product with the transpose and reshape of its result; None if it is not one."""
     lhs, rhs = (by_id[number].shape.dimensions for number in convolution.operand_ids)
     shape = convolution.shape.dimensions
-    dims = _find_product_dims(convolution, lhs, rhs, shape)
+    dims = _find_product_dims(convolution, lhs, shape)
     if dims is None:
         return None
     order = [*((_LHS, i) for i in dims.lhs_batch)]
@@ -135,7 +135,7 @@ def _reshape(shape: Shape, sizes: list[int]) -> Shape:
 
 
 def _find_product_dims(
-    convolution: HloInstruction, lhs: Sequence[int], rhs: Sequence[int], result: Sequence[int]
+    convolution: HloInstruction, lhs: Sequence[int], result: Sequence[int]
 ) -> _ProductDims | None:
     """Return the dimensions of the product that a convolution computes; None if there is none."""
     if convolution.feature_group_count > 1 or convolution.batch_group_count > 1:

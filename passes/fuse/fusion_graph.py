@@ -197,7 +197,7 @@ class FusionGraph:
             return FusionOp(op, kind, operands, [], results)
         operands += self._number_values(captured)
         if kind == "opaque":
-            made = FusionOp(op, kind, operands, self._mark_opaque_uses(op, name, operands), results)
+            made = FusionOp(op, kind, operands, self._mark_opaque_uses(op, operands), results)
             if has_side_effect(op, name):
                 made.previous_effect, self._last_effect = self._last_effect, index
             return made
@@ -207,9 +207,7 @@ class FusionGraph:
             return FusionOp(op, kind, operands, [], results)
         return self._make_fusible_op(op, name, kind, operands, results)
 
-    def _mark_opaque_uses(
-        self, op: ir.Operation, name: str, operands: list[int]
-    ) -> list[OperandUse]:
+    def _mark_opaque_uses(self, op: ir.Operation, operands: list[int]) -> list[OperandUse]:
         reshaped = _find_reshaped_operands(op) if is_product_kernel(op) else ()
         sources = [self.values[value].source for value in operands]
         for number, (value, source) in enumerate(zip(operands, sources, strict=True)):

@@ -536,7 +536,7 @@ class KernelCostModel:
         strided_s = consumer.strided_s
         if producer.strided_s or producer.emitter == "transpose":
             strided_s += self._estimate_strided_s(
-                producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, amounts)
+                producer, amount, keeps_loop=_keeps_loop(producer, consumer, amounts)
             )
         write_s = consumer.write_s
         if rows.rows != consumer.rows:
@@ -545,7 +545,7 @@ class KernelCostModel:
         return _overlap_times_s(compute_s, memory_s)
 
     def _estimate_strided_s(
-        self, producer: FusionKernel, consumer: FusionKernel, amount: float, *, keeps_loop: bool
+        self, producer: FusionKernel, amount: float, *, keeps_loop: bool
     ) -> float:
         """Estimate the additional time of strided reads if a transpose no longer sets the loop."""
         strided_s = producer.strided_s * amount
@@ -597,9 +597,7 @@ class KernelCostModel:
         if consumer.updated == producer.outputs[0]:
             consumer.updated = -1
         keeps_loop = _keeps_loop(producer, consumer, amounts)
-        consumer.strided_s += self._estimate_strided_s(
-            producer, consumer, amount, keeps_loop=keeps_loop
-        )
+        consumer.strided_s += self._estimate_strided_s(producer, amount, keeps_loop=keeps_loop)
         consumer.constant_bytes += producer.constant_bytes * amount
         if producer.rows or consumer.rows:
             consumer.constant_bytes = 0.0

@@ -15,7 +15,11 @@ from hespas.configs.framework_flags import CUBLAS_ONLY, FRAMEWORK_FLAGS, find_fr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
-from hespas.dialects.xla import CompilationSettings
+from hespas.dialects.xla import (
+    CompilationSettings,
+    describe_gpu_plugin_mismatch,
+    hlo_proto_to_text,
+)
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.compile.compiler_estimates import (
     attach_compiler_estimates,
@@ -277,7 +281,6 @@ class XlaOptimizePass(Pass):
     def _write_hlo_text(self, answer: CompiledModule) -> None:
         from pathlib import Path
 
-        from hespas.dialects.xla import hlo_proto_to_text
         from hespas.support.folder_manifest import OutputSet
         from hespas.support.output_folder import open_output_folder
 
@@ -288,8 +291,6 @@ class XlaOptimizePass(Pass):
 def _to_compile_error(
     module: ir.Module, target: CompileTarget, compilation: CompilationSettings, why: str
 ) -> HespasError:
-    from hespas.dialects.xla import describe_gpu_plugin_mismatch
-
     remedy = describe_gpu_plugin_mismatch() if target.proto is not None else ""
     if target.tpu is not None and compilation.partitions > 1 and not compilation.spmd:
         remedy = (

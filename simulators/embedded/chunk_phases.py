@@ -51,6 +51,7 @@ class ChunkPhase:
         queue: The queue in which the chunk waits for this phase.
         backwards: Whether the ring runs anticlockwise.
         tree: Which of the two trees a double binary tree uses, 0 or 1.
+        window: For direct, the number of peers that a device sends to at once; -1 for all peers.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class ChunkPhase:
     queue: int
     backwards: bool = False
     tree: int = 0
+    window: int = -1
 
     def count_steps(self, n: int) -> RingSteps:
         """Return the steps of the phase around a ring of ``n`` positions."""

@@ -78,10 +78,10 @@ class CollectiveExecution:
     def begin_phase(self, chunk: CollectiveChunk) -> None:
         """Start the current phase of a chunk."""
         phase = chunk.current_phase
-        choice = self.communicator.dims[phase.dim].algorithm
+        algorithm = self.communicator.dims[phase.dim].algorithm.runs
         ring = self.find_ring_members(chunk.device, phase.dim)
         index, part = ring.index(chunk.device), self.communicator.part
-        choice.runs.start_phase(chunk, PhasePlace(phase, ring, index, choice.window, part))
+        algorithm.start_phase(chunk, PhasePlace(phase, ring, index, part))
 
 
 class _ChunkQueue:

@@ -172,8 +172,7 @@ class CollectivePlanner:
     def list_algorithms(self, kind: str) -> list[DimensionAlgorithm]:
         """Return the algorithms of a kind of collective, by dimension."""
         return [
-            DimensionAlgorithm.from_system_name(text)
-            for text in self.system.implementations.get(kind.replace("_", "-"), ())
+            DimensionAlgorithm.from_system_name(text) for text in self.system.list_algorithms(kind)
         ]
 
     def find_dimensions(
@@ -218,13 +217,15 @@ class CollectivePlanner:
         def append_phase(phase_kind: str, dim: int, part: str) -> None:
             nonlocal size
             queue, backwards = self._advance_queue(turn, dim, part)
-            tree = 0
-            if dims[dim].algorithm.runs.has_two_trees:
+            algorithm, tree = dims[dim].algorithm, 0
+            if algorithm.runs.has_two_trees:
                 tree = turn.trees.get((kind, dim), 0)
                 turn.trees[kind, dim] = 1 - tree
             if dims[dim].compute_smallest_message(phase_kind, size) < 1:
                 raise HespasError(f"{phase_kind} of {chunk} bytes sends messages of 0 bytes")
-            phases.append(ChunkPhase(phase_kind, dim, size, queue, backwards, tree))
+            phases.append(
+                ChunkPhase(phase_kind, dim, size, queue, backwards, tree, algorithm.window)
+            )
             if phase_kind == "reduce_scatter":
                 size //= dims[dim].count
             elif phase_kind == "all_gather":

@@ -122,10 +122,9 @@ class CollectiveTimer:
 
     def _has_recurrences(self, communicator: PlannedCommunicator, plan: CollectivePlan) -> bool:
         return all(
-            algorithm.runs.has_recurrence(phase.kind, algorithm.window)
+            communicator.dims[phase.dim].algorithm.runs.has_recurrence(phase)
             for chunk in plan
             for phase in chunk
-            for algorithm in (communicator.dims[phase.dim].algorithm,)
         )
 
     def _solve_one_device(
@@ -141,12 +140,9 @@ class CollectiveTimer:
                 key = (phase.kind, phase.dim, phase.size, phase.backwards)
                 if key in times:
                     continue
-                dim = communicator.dims[phase.dim]
                 links = self._get_link_table(communicator, phase.dim)
-                algorithm = dim.algorithm
-                time = algorithm.runs.solve_symmetric(
-                    costs, links, phase, dim.count, algorithm.window
-                )
+                algorithm = communicator.dims[phase.dim].algorithm.runs
+                time = algorithm.solve_symmetric(costs, links, phase)
                 if time is None:
                     return None
                 times[key] = time
@@ -162,8 +158,8 @@ class CollectiveTimer:
         if len(plan) == len(plan[0]) == 1 and len(starts) <= _SMALL_RING:
             phase = plan[0][0]
             links = self._get_link_table(communicator, phase.dim)
-            algorithm = communicator.dims[phase.dim].algorithm
-            solved = algorithm.runs.solve_few_positions(costs, links, phase, starts)
+            algorithm = communicator.dims[phase.dim].algorithm.runs
+            solved = algorithm.solve_few_positions(costs, links, phase, starts)
             if solved is not None:
                 ends, lag = solved
                 return [CollectiveFinish(end, end - lag) for end in ends]
@@ -181,13 +177,11 @@ class CollectiveTimer:
         now = np.array(starts, dtype=np.int64)
         if len(set(plan)) == 1 and len(plan[0]) == 1:
             phase = plan[0][0]
-            dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
+            links = self._get_link_table(communicator, phase.dim)
+            algorithm = communicator.dims[phase.dim].algorithm.runs
             lag = 0
             for _ in range(-(-len(plan) // self.planner.active_chunks)):
-                algorithm = dim.algorithm
-                solution = algorithm.runs.solve_positions(
-                    costs, links, phase, now[None, :], algorithm.window
-                )
+                solution = algorithm.solve_positions(costs, links, phase, now[None, :])
                 if solution is None:
                     return None
                 now, lag = solution[0][0], solution[1]
@@ -215,8 +209,7 @@ class CollectiveTimer:
         dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
         grid = starts.reshape(-1, dim.count, dim.stride)
         lines = np.moveaxis(grid, 1, 2).reshape(-1, dim.count)
-        algorithm = dim.algorithm
-        solved = algorithm.runs.solve_positions(costs, links, phase, lines, algorithm.window)
+        solved = dim.algorithm.runs.solve_positions(costs, links, phase, lines)
         if solved is None:
             return None
         line_ends, lag = solved

@@ -16,12 +16,12 @@ charges only the first dimension.
 
 from __future__ import annotations
 
-from collections import deque
+from dataclasses import dataclass
 from itertools import pairwise
 
 from hespas.support.errors import HespasError
 
-from .events import EventCallback, EventQueue
+from .events import EventCallback, EventQueue, QueuedServer
 from .network import AnalyticalNetwork
 
 NetworkPlace = tuple[int, int]
@@ -68,30 +68,23 @@ def _list_hop_positions(kind: str, count: int, here: int, there: int) -> list[in
     return [(here + step * i) % count for i in range(hops + 1)]
 
 
-class _QueuedLink:
-    """One direction of a link, with the messages that wait for it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _LinkDirection:
+    """One direction of a link."""
 
-    __slots__ = ("busy", "bytes_per_ns", "latency_ns", "waiting")
-
-    def __init__(self, bytes_per_ns: float, latency_ns: float) -> None:
-        self.bytes_per_ns = bytes_per_ns
-        self.latency_ns = latency_ns
-        self.busy = False
-        self.waiting: deque[_RoutedMessage] = deque()
+    bytes_per_ns: float
+    latency_ns: float
+    server: QueuedServer
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _RoutedMessage:
     """A message under way; ``links`` are those that it still has to cross, the next one last."""
 
-    __slots__ = ("argument", "call", "links", "size")
-
-    def __init__(
-        self, size: int, links: list[_QueuedLink], call: EventCallback, argument: object
-    ) -> None:
-        self.size = size
-        self.links = links
-        self.call = call
-        self.argument = argument
+    size: int
+    links: list[_LinkDirection]
+    call: EventCallback
+    argument: object
 
 
 class CongestedNetwork:
@@ -107,8 +100,8 @@ class CongestedNetwork:
                 )
         self._queue = queue
         self._network = network
-        self._links: dict[tuple[NetworkPlace, NetworkPlace], _QueuedLink] = {}
-        self._routes: dict[tuple[int, int], list[_QueuedLink]] = {}
+        self._links: dict[tuple[NetworkPlace, NetworkPlace], _LinkDirection] = {}
+        self._routes: dict[tuple[int, int], list[_LinkDirection]] = {}
 
     def transfer_message(
         self, source: int, target: int, size: int, call: EventCallback, argument: object
@@ -117,46 +110,34 @@ class CongestedNetwork:
         route = self._routes.get((source, target))
         if route is None:
             route = self._routes[source, target] = self._find_route(source, target)
-        self._enqueue_message(_RoutedMessage(size, route.copy(), call, argument))
+        route[-1].server.request(_RoutedMessage(size, route.copy(), call, argument))
 
-    def _enqueue_message(self, message: _RoutedMessage) -> None:
-        link = message.links[-1]
-        if link.busy:
-            link.waiting.append(message)
-        else:
-            self._occupy_link(link, message)
-
-    def _occupy_link(self, link: _QueuedLink, message: _RoutedMessage) -> None:
-        link.busy = True
-        now = self._queue.now
+    def _occupy_link(self, message: _RoutedMessage) -> None:
+        link, now = message.links[-1], self._queue.now
         time = message.size / link.bytes_per_ns
         # The order matters if both are in one nanosecond; it is ASTRA-sim's.
         self._queue.schedule_event_at(
             now + int(link.latency_ns + time), self._hand_over_message, message
         )
-        self._queue.schedule_event_at(now + int(time), self._release_link, link)
+        self._queue.schedule_event_at(now + int(time), link.server.serve_next)
 
     def _hand_over_message(self, message: _RoutedMessage) -> None:
         message.links.pop()
         if message.links:
-            self._enqueue_message(message)
+            message.links[-1].server.request(message)
         else:
             message.call(message.argument)
 
-    def _release_link(self, link: _QueuedLink) -> None:
-        link.busy = False
-        if link.waiting:
-            self._occupy_link(link, link.waiting.popleft())
-
-    def _find_route(self, source: int, target: int) -> list[_QueuedLink]:
+    def _find_route(self, source: int, target: int) -> list[_LinkDirection]:
         """Return the links of a route, the first one last."""
         crossed = list_crossed_links(self._network, source, target)
         return [self._get_or_create_link(start, end) for start, end in crossed][::-1]
 
-    def _get_or_create_link(self, source: NetworkPlace, target: NetworkPlace) -> _QueuedLink:
+    def _get_or_create_link(self, source: NetworkPlace, target: NetworkPlace) -> _LinkDirection:
         link = self._links.get((source, target))
         if link is None:
             network, (dim, _) = self._network, source
-            link = _QueuedLink(network.bytes_per_ns[dim], network.latency_ns[dim])
+            server = QueuedServer(self._occupy_link)
+            link = _LinkDirection(network.bytes_per_ns[dim], network.latency_ns[dim], server)
             self._links[source, target] = link
         return link

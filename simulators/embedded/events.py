@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,36 @@ class DeviceEndpoint:
             self.registered = registered
             call(argument)
         del self._lists[tick]
+
+
+class QueuedServer:
+    """Serves one request at a time, in order of arrival.
+
+    Invariant: it is busy from a call of ``start`` until ``serve_next``, and requests wait only for
+    a busy server.
+    """
+
+    __slots__ = ("_is_busy", "_start", "_waiting")
+
+    def __init__(self, start: EventCallback) -> None:
+        self._start = start
+        self._is_busy = False
+        self._waiting: deque[Any] = deque()
+
+    def request(self, argument: Any) -> None:
+        """Call ``start(argument)``, now or when the requests before it have been served."""
+        if self._is_busy:
+            self._waiting.append(argument)
+        else:
+            self._is_busy = True
+            self._start(argument)
+
+    def serve_next(self, _: Any = None) -> None:
+        """End a request, and start the next one if there is one."""
+        if self._waiting:
+            self._start(self._waiting.popleft())
+        else:
+            self._is_busy = False
 
 
 class MessageTransport:

@@ -25,7 +25,7 @@ _MAX_RING_NS = 1 << 61  # with the start, it fits into 64 bits
 
 
 def solve_symmetric_direct(
-    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, window: int
+    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase
 ) -> tuple[int, int] | None:
     """Time a phase of ``direct`` on positions that look alike and start together."""
     delay, n = costs.endpoint_ns, table.position_count
@@ -35,7 +35,7 @@ def solve_symmetric_direct(
     if phase.backwards:
         times = times[-np.arange(n) % n]
     ways = times[1:]
-    if window == 1:
+    if phase.window == 1:
         return delay + int((ways + delay).sum()), delay
     if phase.kind != "all_reduce":
         end = delay + int(ways.max()) + delay
@@ -64,7 +64,7 @@ def solve_ring(
 
 
 def solve_direct(
-    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int
+    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array
 ) -> tuple[Array, int] | None:
     """Time a phase of ``direct`` for all positions."""
     n = starts.shape[-1]
@@ -72,7 +72,7 @@ def solve_direct(
     times = table.arrays.compute_times_ns(size)
     if phase.backwards:
         starts, times = starts[..., ::-1], times[::-1][:, -np.arange(n) % n]
-    if window == 1:
+    if phase.window == 1:
         solved = _solve_one_by_one(costs, times, starts)
     else:
         solved = _solve_all_at_once(costs, phase.kind, size, times, starts)

@@ -1,27 +1,25 @@
 """Accesses to remote memory, one at a time in each memory, in order of arrival.
 
-Invariant: a memory is busy exactly if an access to it is under way, and accesses wait only for a
-busy memory. At the end of an access its device continues first, and the memory starts the next
-access after it.
+At the end of an access its device continues first, and the memory starts the next access after it.
 Source: astra-sim/astra-memory-analytical, AnalyticalRemoteMemory.cc.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 from hespas.configs.system_spec import RemoteMemory
 
-from .events import DeviceEndpoint, EventCallback
+from .events import DeviceEndpoint, EventCallback, QueuedServer
 
 
 @dataclass(frozen=True, slots=True)
 class _MemoryAccess:
     """An access of a device; ``finish(argument)`` runs at its end."""
 
-    memory: int
+    memory: QueuedServer
     endpoint: DeviceEndpoint
     size: int
     finish: EventCallback
@@ -36,8 +34,9 @@ class RemoteMemories:
 
     def __init__(self, memory: RemoteMemory | None) -> None:
         self._memory = memory
-        self._busy: set[int] = set()
-        self._waiting: defaultdict[int, deque[_MemoryAccess]] = defaultdict(deque)
+        self._servers: defaultdict[int, QueuedServer] = defaultdict(
+            lambda: QueuedServer(self._start_access)
+        )
 
     @property
     def are_shared(self) -> bool:
@@ -57,21 +56,11 @@ class RemoteMemories:
         ``finish(argument)`` runs at its end.
         """
         assert self._memory is not None
-        access = _MemoryAccess(self._memory.find_memory(device), endpoint, size, finish, argument)
-        if access.memory in self._busy:
-            self._waiting[access.memory].append(access)
-        else:
-            self._start_access(access)
+        server = self._servers[self._memory.find_memory(device)]
+        server.request(_MemoryAccess(server, endpoint, size, finish, argument))
 
     def _start_access(self, access: _MemoryAccess) -> None:
         assert self._memory is not None
-        self._busy.add(access.memory)
         time = self._memory.compute_access_ns(access.size)
         access.endpoint.schedule_event_after(time, access.finish, access.argument)
-        access.endpoint.schedule_event_after(time, self._end_access, access.memory)
-
-    def _end_access(self, memory: int) -> None:
-        if self._waiting[memory]:
-            self._start_access(self._waiting[memory].popleft())
-        else:
-            self._busy.remove(memory)
+        access.endpoint.schedule_event_after(time, access.memory.serve_next)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import html
 import json
 import math
@@ -130,6 +131,51 @@ def test_names_of_pipelines(tmp_path: Path) -> None:
 
 def test_names_of_studies(case: LawCase) -> None:
     check_row_names(make_study_row(case), {"model"})
+
+
+# Parts of run.json that hold several names, and what a pipeline has besides figures.
+NO_FIGURES = {"memory", "derived", "tags", "sensitivity", "ranks", "bubble_share"}
+FIGURE_HOLDERS = ("figures", "fused", "compiled")  # names of what figures are read from
+
+
+def list_read_names(source: str) -> Iterator[str]:
+    """Yield the names by which code reads figures: from holders, or by their paths."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Constant(str(name)) if re.fullmatch(r"(derived|memory)(\.\w+)+", name):
+                yield name
+            case ast.Subscript(holder, ast.Constant(str(name))):
+                if ast.unparse(holder).endswith(FIGURE_HOLDERS):
+                    yield name
+            case ast.Call(ast.Attribute(holder, method), [ast.Constant(str(name)), *_]):
+                is_read = method == "get" and ast.unparse(holder).endswith(FIGURE_HOLDERS)
+                if is_read or method == "get_figure":
+                    yield name
+
+
+def test_figures_that_are_read_by_name_are_declared() -> None:
+    """A reader of a figure that was renamed or removed would take it for an unknown one."""
+    known = {name for figure in ROW_FIGURES for name in figure.row_names}
+    known |= {*ROW_FACTS, *NO_FIGURES}
+    read = {
+        (path.name, name)
+        for folder in ("workflows", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+        if path.name != "figures.py"  # it declares them
+        for name in list_read_names(path.read_text())
+    }
+    assert len(read) > 60
+    assert not [pair for pair in read if pair[1] not in known and not is_known_name(pair[1])]
+
+
+def test_figures_that_pages_name_are_declared() -> None:
+    named = {
+        (page.name, name)
+        for page in (ROOT / "docs").rglob("*.md")
+        for name in re.findall(r"\bderived\.[a-z_0-9]+\b", page.read_text())
+    }
+    assert named
+    assert not [pair for pair in named if not is_known_name(pair[1])]
 
 
 def sweep_one_cell(folder: Path) -> dict[str, Any]:

@@ -11,13 +11,16 @@ import pytest
 from support.paths import ROOT
 from support.tool_commands import ToolCommand, parse_pipe, run_pipe
 
+from hespas.estimators.measure.base import MeasuringEstimator
+from hespas.estimators.registry import ESTIMATORS, load_estimator_class
 from hespas.passes import base, registry
 
 LIT = ROOT / "test" / "lit"
 # They run simulators and compilers that are not here, or for a long time.
-NOT_HERE = {"xla-optimize", "annotate"} | {
+NOT_HERE = {"xla-optimize", "annotate", "accelsim-annotate"} | {
     f"{name}-annotate"
-    for name in ("accelsim", "cocossim", "iree", "onnxim", "scalesim", "xla", "zigzag")
+    for name in ESTIMATORS
+    if issubclass(load_estimator_class(name), MeasuringEstimator)
 }
 NEED_SHELL = {("emit-chakra", "stats"), ("emit-chakra", "clean")}  # to look at files
 OPTIONS = [

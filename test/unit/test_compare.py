@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from support.result_programs import layered, result, run
 
+import hespas
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
+from hespas.plugin import run_pipeline
 from hespas.workflows import run_results
 from hespas.workflows.run_comparison import compare_results
 from hespas.workflows.run_results import RunResult
@@ -66,6 +68,17 @@ def test_several_programs_have_an_efficiency(place, capsys):
     assert efficiencies["flops"] == pytest.approx(efficiencies["weak"])
     out = compared(capsys, *argv, *systems)[1]
     assert "efficiency" in out and "100.0 %" in out
+
+
+def test_an_option_of_the_split_is_not_ignored_where_the_program_is_split(place, capsys):
+    """As --split, --block-limit divides a program, which has been divided already."""
+    module = hespas.read("step.mlir")
+    run_pipeline(module, "split-linear,roofline-annotate{node=A100_SXM_40GB}")
+    Path("split.mlir").write_text(str(module))
+    assert compared(capsys, "step.mlir", "split.mlir")[0] == 0
+    for flag in (("--split", "individual"), ("--block-limit", "2")):
+        code, _, err = compared(capsys, "step.mlir", "split.mlir", *flag)
+        assert code == 1 and "the module is already split by split-linear" in err
 
 
 def test_without_systems_compute_is_compared(place, capsys):

@@ -161,20 +161,22 @@ def make_stages(count: int, devices: int = 1) -> list[StageEstimate]:
     """Stages whose forward programs send 64 bytes and keep 100; the B of ZB-H1 keeps 50 more."""
     return [
         StageEstimate(
+            number,
             {
                 "forward": make_program(1000, (64, 100), devices),
                 "backward": make_program(2000, (64,), devices),
                 "input_gradient": make_program(1000, (64, 50), devices),
                 "weight_gradient": make_program(1000, (), devices),
                 "update": make_program(10, (), devices, 5000),
-            }
+            },
         )
-        for _ in range(count)
+        for number in range(count)
     ]
 
 
 def leave_out_program(stage: StageEstimate, part: str) -> StageEstimate:
-    return StageEstimate({key: value for key, value in stage.programs.items() if key != part})
+    programs = {key: value for key, value in stage.programs.items() if key != part}
+    return StageEstimate(stage.number, programs)
 
 
 def make_network(folder: Path, *counts: int) -> SimulatedNetwork:
@@ -267,8 +269,10 @@ def test_no_bound_of_a_schedule_is_above_its_simulation(tmp_path_factory, schedu
         {kind: data.draw(TIMES) for kind in kinds} for _ in range(schedule.stages)
     ]
     stages = [
-        StageEstimate({kind: make_program(t, (size, 100), devices) for kind, t in times.items()})
-        for times in micros
+        StageEstimate(
+            number, {kind: make_program(t, (size, 100), devices) for kind, t in times.items()}
+        )
+        for number, times in enumerate(micros)
     ]
     bounds: list[dict[StagePart, StageProgramBound]] = [
         {kind: StageProgramBound(t * 1e-6, 0.0, 1000, (size, 100)) for kind, t in times.items()}

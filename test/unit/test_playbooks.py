@@ -19,6 +19,7 @@ from support.throw_away_tree import ThrowAwayTree
 from support.tool_commands import parse_pipe, run_pipe
 
 from hespas.configs.collective_algorithms import ALGORITHM_LIMITS
+from hespas.estimators.registry import ESTIMATORS
 from hespas.passes.emit import stats_model
 from hespas.passes.fuse import simplify
 from hespas.simulators.embedded.algorithms import ALGORITHMS
@@ -155,6 +156,23 @@ def test_every_algorithm_is_documented() -> None:
     (row,) = (line for line in page.splitlines() if line.startswith("| `--algorithm`"))
     missing = set(ALGORITHMS) - set(re.findall(r"`(\w+)`", row))
     assert not missing, f"the table of docs/how-to/systems.md lacks {missing}"
+
+
+def test_every_simulator_is_documented() -> None:
+    simulators = {name for name, path in ESTIMATORS.items() if ".accelerators." in path}
+    places = {
+        "mkdocs.yml": "how-to/simulator-{}.md",
+        "docs/how-to/index.md": "(simulator-{}.md)",
+        "docs/how-to/install.md": "(simulator-{}.md)",
+        "docs/how-to/accelerators.md": "| `{}` |",
+    }
+    missing = [
+        (page, name)
+        for page, text in places.items()
+        for name in simulators - {"systolic"}
+        if text.format(name) not in (ROOT / page).read_text()
+    ]
+    assert not missing
 
 
 def test_every_total_is_described() -> None:

@@ -312,6 +312,11 @@ FABRIC_ERRORS |= {
     )
     for case, (name, devices, share, match) in LINK_ERRORS.items()
 }
+FABRIC_ERRORS["groups"] = (
+    "dragonfly:2x2x3,links=1",
+    {"slow_links": [{"dimension": 1, "devices": [0, 6], "bandwidth_share": 0.5}]},
+    "another dimension",
+)
 
 
 @pytest.mark.parametrize(("name", "fabric", "match"), FABRIC_ERRORS.values(), ids=FABRIC_ERRORS)

@@ -20,7 +20,7 @@ from support.simulator_programs import onnxim as onnxim_program
 from hespas import passes
 from hespas.dialects.mlir import ir
 from hespas.estimators.accelerators.cocossim_worker import COCOSSIM as REAL_COCOSSIM
-from hespas.estimators.accelerators.onnx_model import build_matmul_model
+from hespas.estimators.accelerators.onnxim_model import build_matmul_model
 from hespas.estimators.accelerators.onnxim_worker import DEFAULT_CONFIG
 from hespas.estimators.accelerators.onnxim_worker import ONNXIM as REAL_ONNXIM
 from hespas.passes.annotate.traverse import Annotation

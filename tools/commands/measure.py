@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -299,8 +299,6 @@ def _calibrate_node(options: argparse.Namespace) -> int:
         return 0
     if importlib.util.find_spec("scipy") is None:
         raise UsageError("fitting needs SciPy", remedy="pip install 'hespas[calibrate]'")
-
-    from dataclasses import replace
 
     from hespas.workflows.calibration.node_calibration import calibrate_node, render_node_file
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.support.errors import UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
@@ -160,7 +160,6 @@ def _write_plot(command_line: Any, rows: Sequence[Any], questions: SweepQuestion
 def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions]:
     """Expand the file and the flags to cells; an error names the file if there is one."""
     from hespas.configs.simple_yaml import parse_scalar
-    from hespas.support.errors import HespasError
     from hespas.workflows.sweep import sweep_grid
     from hespas.workflows.sweep.sweep_analysis import Objective
     from hespas.workflows.sweep.sweep_summary import SweepQuestions

@@ -25,7 +25,6 @@ from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
     LayoutRow,
-    list_label_names,
 )
 
 SCATTER_LEAD = (
@@ -98,7 +97,7 @@ def _render_explanation(table: TextTable, number: int) -> PageSection:
 
 
 def _render_layouts(plan: LayoutPlan) -> Markup:
-    axes, options = list_label_names(plan.rows)
+    axes, options = plan.label_names
     columns = [
         TableColumn("rank", "rank", lambda row: TableCell(str(row.rank or "-"), row.rank or None)),
         *(TableColumn(name, name, functools.partial(_make_axis_cell, name)) for name in axes),

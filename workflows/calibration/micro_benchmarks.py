@@ -155,8 +155,6 @@ def measure_benchmarks(
     Raises:
         HespasError: A kernel cannot be measured.
     """
-    from hespas import passes
-    from hespas.dialects.mlir import make_context
     from hespas.passes.annotate.traverse import annotate_module
     from hespas.passes.base import PassRun
 

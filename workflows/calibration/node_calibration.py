@@ -178,8 +178,6 @@ def _get_most_bandwidth(kind: str, fits: Mapping[str, Any]) -> float:
 
 
 def _get_inherited_launch_s(node: NodeSpec) -> float:
-    from hespas.estimators.calibrated.device_constants import DeviceConstants
-
     return DeviceConstants.from_node(node).launch_s
 
 

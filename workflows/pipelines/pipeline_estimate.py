@@ -39,6 +39,7 @@ from hespas.workflows.pipelines.schedules import (
     PipelineSchedule,
     StageTask,
     TaskKind,
+    count_runs,
     time_schedule,
 )
 from hespas.workflows.pipelines.stage_estimates import (
@@ -220,7 +221,7 @@ def _measure_ranks(
         figures.append(
             {
                 "rank": rank,
-                "stages": [*range(rank, schedule.stages, schedule.ranks)],
+                "stages": [*schedule.list_stages(rank)],
                 "compute_s": result.devices[device].compute_ns * 1e-9,
                 "task_s": task_ns * 1e-9,
                 "update_s": (end_ns - start_ns) * 1e-9,
@@ -261,7 +262,7 @@ def _compute_ideal_bubble(schedule: PipelineSchedule, stages: Sequence[StageEsti
     """Compute the share of the bubble if there were compute only."""
 
     def find_duration(task: StageTask) -> float:
-        return stages[task.stage].get_program(task.kind, task.stage).compute_ns
+        return stages[task.stage].get_program(task.kind).compute_ns
 
     spans = time_schedule(schedule, find_duration).values()
     total = schedule.ranks * max(end for _, end in spans)
@@ -302,8 +303,8 @@ def _list_task_runs(
     tasks: Iterable[StageTask], stages: Sequence[StageEstimate]
 ) -> list[tuple[StageProgramEstimate, int]]:
     """List the programs of tasks, and how many times a device runs each."""
-    counts: Counter[tuple[int, TaskKind]] = Counter((task.stage, task.kind) for task in tasks)
-    return [(stages[stage].get_program(kind, stage), n) for (stage, kind), n in counts.items()]
+    runs = count_runs(tasks).items()
+    return [(stages[stage].get_program(kind), count) for (stage, kind), count in runs]
 
 
 def _list_program_runs(
@@ -351,7 +352,7 @@ def _sum_step_work(
     known = [
         count * number for number, (_, count) in zip(flops, runs, strict=True) if number is not None
     ]
-    tokens = stages[0].get_program(FORWARD, 0).facts.get("tokens_per_step")
+    tokens = stages[0].get_program(FORWARD).facts.get("tokens_per_step")
     return StepWork(
         model_flops=sum(known) if len(known) == len(flops) else None,
         tokens_per_step=None if tokens is None else schedule.microbatches * tokens,
@@ -391,9 +392,9 @@ def build_pipeline_traces(
     Raises:
         HespasError: A stage lacks a program, or has nothing to send.
     """
-    for number, stage in enumerate(stages):
+    for stage in stages:
         for kind in list_task_kinds(schedule.has_split_backward):
-            stage.get_program(kind, number)  # the first that is missing is the error
+            stage.get_program(kind)  # the first that is missing is the error
     builder = _PipelineTraceBuilder(schedule, stages, slowdowns or {})
     for task in schedule.order_tasks():
         builder.append_task(task)
@@ -444,14 +445,14 @@ class _PipelineTraceBuilder:
         if received is not None:
             rank.sinks = (*rank.sinks, received)
         title = f"{_KIND_TITLES[task.kind]}{task.microbatch} stage {task.stage}: "
-        program = self.stages[task.stage].get_program(task.kind, task.stage)
+        program = self.stages[task.stage].get_program(task.kind)
         self.spans[task] = self._append_program(rank, program.trace, title)
         self._append_message(task)
 
     def append_updates(self, number: int) -> StepSpan:
         """Append the optimisers of the stages of a rank."""
         rank, first = self.ranks[number], self._next
-        for stage in range(number, self.schedule.stages, self.schedule.ranks):
+        for stage in self.schedule.list_stages(number):
             update = self.stages[stage].programs.get(UPDATE)
             if update is not None:
                 self._append_program(rank, update.trace, f"update stage {stage}: ")
@@ -486,7 +487,7 @@ class _PipelineTraceBuilder:
         ends = [self.schedule.find_rank(s) for s in (stage, target)]
         if ends[0] == ends[1]:
             return
-        size = self.stages[stage].get_message_bytes(kind, stage)
+        size = self.stages[stage].get_message_bytes(kind)
         offsets = [end * self.rank_devices for end in ends]
         pairs = tuple((offsets[0] + i, offsets[1] + i) for i in range(self.rank_devices))
         name = f"{_KIND_TITLES[kind]}{microbatch} stage {stage} to {target}"

@@ -553,7 +553,7 @@ class PipelineRow:
         stages_per_rank: The stages of each rank.
         stage_layers: The layers of each stage; empty if they are not known.
         batch: The sequences of a microbatch on each batch shard; None if it is not known.
-        figures: The figures of ``collect_pipeline_figures``; empty if there are none.
+        figures: The figures of ``estimate_pipeline``; empty if there are none.
         reason: Why there are no figures, or why the pipeline cannot run; "" if it can.
         cell: What it is estimated from; None if it cannot run.
     """

@@ -7,7 +7,8 @@ programs of its stages for each microbatch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -58,6 +59,10 @@ class PipelineSchedule:
         """Return the rank that runs a stage."""
         return stage % self.ranks
 
+    def list_stages(self, rank: int) -> range:
+        """Return the stages that a rank runs."""
+        return range(rank, self.stages, self.ranks)
+
     @cached_property
     def has_split_backward(self) -> bool:
         """Whether the gradients of inputs and of weights are separate programs."""
@@ -106,6 +111,11 @@ def describe_task(task: StageTask) -> str:
     """Return a task in words."""
     kind = task.kind.replace("_", " ")
     return f"the {kind} of microbatch {task.microbatch} in stage {task.stage}"
+
+
+def count_runs(tasks: Iterable[StageTask]) -> Counter[tuple[int, TaskKind]]:
+    """Count how many times each program of each stage runs."""
+    return Counter((task.stage, task.kind) for task in tasks)
 
 
 def time_schedule(

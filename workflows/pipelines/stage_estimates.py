@@ -97,25 +97,27 @@ class StageProgramEstimate:
 
 @dataclass(frozen=True)
 class StageEstimate:
-    """The estimates of the programs of a stage by their parts."""
+    """The number of a stage, and the estimates of its programs by their parts."""
 
+    number: int
     programs: Mapping[StagePart, StageProgramEstimate]
 
-    def get_program(self, part: StagePart, stage: int) -> StageProgramEstimate:
+    def get_program(self, part: StagePart) -> StageProgramEstimate:
         """Return the estimate of a part; raises HespasError if the stage has no such program."""
         if part not in self.programs:
             raise HespasError(
-                f"stage {stage} has no {part.replace('_', ' ')} program",
+                f"stage {self.number} has no {part.replace('_', ' ')} program",
                 remedy="add its file, or choose another schedule",
             )
         return self.programs[part]
 
-    def get_message_bytes(self, kind: TaskKind, stage: int) -> int:
+    def get_message_bytes(self, kind: TaskKind) -> int:
         """Return the bytes of the first result; raises HespasError if nothing can be sent."""
-        program = self.get_program(kind, stage)
+        program = self.get_program(kind)
         if not program.result_bytes or not program.result_bytes[0]:
             raise HespasError(
-                f"the {kind.replace('_', ' ')} program of stage {stage} returns nothing to send",
+                f"the {kind.replace('_', ' ')} program of stage {self.number} returns nothing to "
+                "send",
                 remedy="return the activation, or its gradient, first",
             )
         return program.result_bytes[0]
@@ -163,7 +165,8 @@ def estimate_stages(
             remedy="give all stages equal meshes",
         )
     return [
-        StageEstimate({part: estimates[path] for part, path in files.items()}) for files in stages
+        StageEstimate(number, {part: estimates[path] for part, path in files.items()})
+        for number, files in enumerate(stages)
     ]
 
 
@@ -261,13 +264,13 @@ def compute_kept_bytes(
     back = list_task_kinds(schedule.has_split_backward)[1]
 
     def sum_forward_bytes(stage: int) -> int:
-        own_bytes = stages[stage].get_program(FORWARD, stage).sum_kept_bytes(first=1)
+        own_bytes = stages[stage].get_program(FORWARD).sum_kept_bytes(first=1)
         if not stage:
             return own_bytes
-        return own_bytes + stages[stage - 1].get_program(FORWARD, stage - 1).result_bytes[0]
+        return own_bytes + stages[stage - 1].get_program(FORWARD).result_bytes[0]
 
     def sum_backward_bytes(stage: int) -> int:
-        program = stages[stage].get_program(back, stage)
+        program = stages[stage].get_program(back)
         return program.sum_kept_bytes(first=1 if stage else 0)
 
     return _find_peak(schedule.tasks[rank], sum_forward_bytes, sum_backward_bytes)
@@ -277,17 +280,13 @@ def compute_rank_memory(
     schedule: PipelineSchedule, stages: Sequence[StageEstimate], rank: int
 ) -> int | None:
     """Compute the peak memory of a device of a rank; None if a stage has no optimiser."""
-    numbers = range(rank, schedule.stages, schedule.ranks)
-    updates = [stages[number].programs.get(UPDATE) for number in numbers]
+    own = [stages[number] for number in schedule.list_stages(rank)]
+    updates = [stage.programs.get(UPDATE) for stage in own]
     state = [update.argument_bytes for update in updates if update is not None]
     if len(state) < len(updates):
         return None
     kinds = list_task_kinds(schedule.has_split_backward)
-    temporary = max(
-        stages[number].get_program(kind, number).temporary_bytes
-        for number in numbers
-        for kind in kinds
-    )
+    temporary = max(stage.get_program(kind).temporary_bytes for stage in own for kind in kinds)
     during_update = max(update.temporary_bytes for update in updates if update is not None)
     kept_bytes = compute_kept_bytes(schedule, stages, rank)
     return sum(state) + max(kept_bytes + temporary, during_update)

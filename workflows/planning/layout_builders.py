@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 ShardingFunction = Callable[[Mapping[str, int]], tuple[Any, Any]]
 """From a mesh to the shardings of the arguments and of the result, as of ``Exportable``."""
-TASKS = ("interface", "meshes", "specs", "sketch")
 
 
 class LayoutBuilder(ABC):
@@ -322,8 +321,8 @@ def run_task(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     """Run one task of a plan in a worker process; raises what the program raises.
 
     Args:
-        payload: ``task``, one of TASKS, and its data; ``export`` is a request for
-            ``frontends.export.export_worker``.
+        payload: ``task`` (``interface``, ``meshes``, ``specs`` or ``sketch``) and its data;
+            ``export`` is a request for ``frontends.export.export_worker``.
         scratch: A folder for temporary files.
     """
     from hespas.workflows.studies.program_worker import prepare_jax
@@ -437,8 +436,6 @@ def _count_samples(
     builder: LayoutBuilder, options: Mapping[str, str], facts: Mapping[str, Any]
 ) -> int:
     """Count the sequences or images of a step; raises HespasError if no fact says it."""
-    from hespas.support.errors import HespasError
-
     interface = builder.describe_interface()
     if interface.is_batch_fixed:
         return 0
@@ -459,8 +456,6 @@ def _count_local_bytes(
     Raises:
         UsageError: The mesh does not divide the array.
     """
-    from hespas.support.errors import UsageError
-
     total_bytes = math.prod(leaf.shape) * leaf.dtype.itemsize
     if spec is None:
         return total_bytes // math.prod(mesh.values())

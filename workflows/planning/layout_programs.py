@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hespas.dialects.mlir import to_mlir_bytecode
 from hespas.frontends.export.device_placement import place_module_devices
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
+from hespas.frontends.export.export_worker import describe_error
 from hespas.frontends.export.logical_axes import LogicalAxisRules
 from hespas.support.errors import HespasError, restore_error
 from hespas.support.output_file import write_atomically
@@ -53,7 +54,6 @@ from hespas.workflows.studies.study_programs import (
 
 if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec
-    from hespas.frontends.export.logical_axes import LogicalAxisRules
 
 FUNCTION = "hespas.workflows.planning.layout_builders:run_task"
 ONE_EACH = {BATCH: "1", ACCUMULATE: "1"}  # one sample of one microbatch for each batch shard
@@ -282,8 +282,6 @@ class FunctionPrograms(LayoutPrograms):
 
 def _call_program(call: Callable[[], Any], name: str) -> Any:
     """Call what runs the user's function; raises HespasError for whatever it raises."""
-    from hespas.frontends.export.export_worker import describe_error
-
     try:
         return call()
     except MemoryError:

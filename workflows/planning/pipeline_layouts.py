@@ -8,7 +8,6 @@ the same others, so that no bound is above the estimate.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,8 +24,8 @@ from hespas.workflows.pipelines.schedules import (
     INTERLEAVED,
     PipelineSchedule,
     StageTask,
-    TaskKind,
     build_schedule,
+    count_runs,
     time_schedule,
 )
 from hespas.workflows.pipelines.stage_estimates import (
@@ -430,12 +429,9 @@ def _sum_compute_s(
     rank: int,
 ) -> float:
     """Sum the compute of a rank: its tasks and its optimisers."""
-    runs: Counter[tuple[int, TaskKind]] = Counter(
-        (task.stage, task.kind) for task in schedule.tasks[rank]
-    )
-    tasks_s = sum(count * stages[stage][kind].compute_s for (stage, kind), count in runs.items())
-    numbers = range(rank, schedule.stages, schedule.ranks)
-    return tasks_s + sum(stages[number][UPDATE].compute_s for number in numbers)
+    runs = count_runs(schedule.tasks[rank]).items()
+    tasks_s = sum(count * stages[stage][kind].compute_s for (stage, kind), count in runs)
+    return tasks_s + sum(stages[stage][UPDATE].compute_s for stage in schedule.list_stages(rank))
 
 
 def _bound_memory(
@@ -443,8 +439,10 @@ def _bound_memory(
 ) -> int:
     """Bound the memory of the rank that needs most, as of programs without temporary values."""
     programs = [
-        StageEstimate({part: _make_smallest_program(part, one) for part, one in stage.items()})
-        for stage in stages
+        StageEstimate(
+            number, {part: _make_smallest_program(part, one) for part, one in stage.items()}
+        )
+        for number, stage in enumerate(stages)
     ]
     return max(compute_rank_memory(schedule, programs, rank) or 0 for rank in range(schedule.ranks))
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from hespas.support.text_tables import (
@@ -222,6 +223,11 @@ class LayoutPlan:
         """The ranked layouts on the Pareto front of time, memory and cost, fastest first."""
         return [row for row in self.ranked if row.on_front]
 
+    @cached_property
+    def label_names(self) -> tuple[list[str], list[str]]:
+        """The axes and the options in which the layouts differ, for the columns of tables."""
+        return list_searched_names([row.candidate for row in self.rows])
+
     @property
     def contenders(self) -> list[LayoutRow]:
         """The layouts that XLA has not compiled, and that may be faster than a compiled winner."""
@@ -312,11 +318,6 @@ def rank_rows(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
     return [*compiled, *fused, *others]
 
 
-def list_label_names(rows: Sequence[LayoutRow]) -> tuple[list[str], list[str]]:
-    """List the axes and options in which the rows differ, for the columns of a table."""
-    return list_searched_names([row.candidate for row in rows])
-
-
 def _list_front_values(row: LayoutRow) -> tuple[float, ...]:
     """List the values of a row that a better one must not exceed."""
     assert row.figures is not None
@@ -364,7 +365,7 @@ def tabulate_figures(
         title: The beginning of the title.
         names: The names of the figures; () for all.
     """
-    axes, options = list_label_names(plan.rows)
+    axes, options = plan.label_names
     columns = [
         figure
         for figure in list_figures("plan terminal")
@@ -454,7 +455,7 @@ def _tabulate_excluded(plan: LayoutPlan) -> TextTable:
 
 def describe_layout(plan: LayoutPlan, row: LayoutRow) -> str:
     """Describe what distinguishes a layout from the others of its plan."""
-    axes, options = list_label_names(plan.rows)
+    axes, options = plan.label_names
     values = [f"{name}={row.candidate.format_axis(name)}" for name in axes]
     values += [f"{n}={row.candidate.options[n]}" for n in options if n in row.candidate.options]
     return " ".join(values)

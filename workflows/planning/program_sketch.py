@@ -23,7 +23,6 @@ from hespas.estimators.rules.registry import compute_op_work
 
 PRODUCT, ATTENTION, BACKWARD, CALL = "product", "attention", "attention backward", "call"
 ARGUMENT, RESULT, CARRIED = "argument", "result", "carried"
-MEMORY_KINDS = (ARGUMENT, RESULT, CARRIED)
 COMPUTE_KINDS = (PRODUCT, ATTENTION, BACKWARD, CALL)
 LOOP, CALLED = "stablehlo.while", "func.call"
 
@@ -33,7 +32,8 @@ class SketchOp:
     """One op, argument, result, or carried array.
 
     Attributes:
-        kind: One of ``COMPUTE_KINDS`` and ``MEMORY_KINDS``, or a kind of collective.
+        kind: One of ``COMPUTE_KINDS``, ``ARGUMENT``, ``RESULT`` or ``CARRIED``, or a kind of
+            collective.
         dtype: The key of the peak rate; "" if no operations are done.
         axes: The mesh axes that a collective spans.
         loop: The loop of a carried array, as the path of the loops that contain it.

@@ -89,8 +89,8 @@ TRAINING_AXES = (
         "let.tensor",
     ),
 )
-RATIO_PANEL = StudyPanel(("step_time_s", "compute_s"), "step (full), compute (dashed): s")
-MFU_PANEL = StudyPanel(("mfu",), "MFU", share=True)
+RATIO_PANEL = StudyPanel((base.STEP, base.COMPUTE), "step (full), compute (dashed): s")
+MFU_PANEL = StudyPanel((base.MFU,), "MFU", share=True)
 
 STUDIES = {
     study.name: study
@@ -121,7 +121,7 @@ uses a grid whose rows are hosts of 8 devices.
             columns=(
                 base.STEP, base.COMPUTE, base.EXPOSED, base.RATE, base.PEAK_SHARE, base.EFFICIENCY,
             ),
-            panels=(StudyPanel(("mfu",), "share of peak", share=True),),
+            panels=(StudyPanel((base.MFU,), "share of peak", share=True),),
             across="devices",
             series=("kind",),
             facet="size",
@@ -148,7 +148,7 @@ each device unless --set batch=N says otherwise.
                 base.STEP, base.COMPUTE, base.EXPOSED, base.IMAGES, base.MFU, base.EFFICIENCY,
                 base.MEMORY, base.FITS,
             ),
-            panels=(StudyPanel(("samples_per_s",), "images/s", log=True), MFU_PANEL),
+            panels=(StudyPanel((base.IMAGES,), "images/s", log=True), MFU_PANEL),
             across="depth",
             series=("devices",),
             facet="node",
@@ -170,7 +170,7 @@ matrices, and FSDP divides the rest over the groups. Each device has a sequence 
                 base.STEP, base.COMPUTE, base.EXPOSED, base.TOKENS, base.MFU, base.MEMORY,
                 base.FITS, base.ENERGY, base.COST,
             ),
-            panels=(StudyPanel(("tokens_per_s",), "tokens/s"), MFU_PANEL, RATIO_PANEL),
+            panels=(StudyPanel((base.TOKENS,), "tokens/s"), MFU_PANEL, RATIO_PANEL),
             across="model",
             series=("node", "tensor", "devices"),
         ),
@@ -191,10 +191,10 @@ The program is that of hespas study llama.
                 base.MEMORY, base.FITS,
             ),
             panels=(
-                StudyPanel(("tokens_per_s",), "tokens/s (dashed: ideal)", log=True, ideal=True),
+                StudyPanel((base.TOKENS,), "tokens/s (dashed: ideal)", log=True, ideal=True),
                 RATIO_PANEL,
                 StudyPanel(
-                    ("mfu", "efficiency"), "MFU (full), efficiency (dashed)", share=True
+                    (base.MFU, base.EFFICIENCY), "MFU (full), efficiency (dashed)", share=True
                 ),
             ),
             across="devices",

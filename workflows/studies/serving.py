@@ -153,14 +153,22 @@ def _format_milliseconds(time_s: float) -> str:
     return f"{1e3 * time_s:.4g} ms"
 
 
+TTFT, TPOT = (
+    tuple(
+        StudyColumn(f"{name.lower()}_p{percent}_s", f"{name} p{percent}", _format_milliseconds)
+        for percent in (50, 99)
+    )
+    for name in ("TTFT", "TPOT")
+)
+OUTPUT_RATE = StudyColumn(
+    "output_tokens_per_s_per_device", "tokens/s/device", lambda value: f"{value:.4g}"
+)
 LOAD_COLUMNS = (
     StudyColumn("rate_per_s", "requests/s", lambda value: f"{value:.3g}"),
     StudyColumn("clients", "clients"),
-    StudyColumn("ttft_p50_s", "TTFT p50", _format_milliseconds),
-    StudyColumn("ttft_p99_s", "TTFT p99", _format_milliseconds),
-    StudyColumn("tpot_p50_s", "TPOT p50", _format_milliseconds),
-    StudyColumn("tpot_p99_s", "TPOT p99", _format_milliseconds),
-    StudyColumn("output_tokens_per_s_per_device", "tokens/s/device", lambda value: f"{value:.4g}"),
+    *TTFT,
+    *TPOT,
+    OUTPUT_RATE,
     base.COST,
     StudyColumn("good_share", "good", format_percent),
     StudyColumn("goodput_per_s", "goodput/s", lambda value: f"{value:.3g}"),
@@ -196,9 +204,9 @@ def make_study(attention: str, across: str = "rate_per_s") -> Study:
         workloads=functools.partial(_generate_workloads, attention),
         columns=(base.STEP, base.COMPUTE, base.EXPOSED, base.TOKENS, base.MEMORY, base.FITS),
         panels=(
-            StudyPanel(("ttft_p50_s", "ttft_p99_s"), "TTFT (full: p50, dashed: p99): s", log=True),
-            StudyPanel(("tpot_p50_s", "tpot_p99_s"), "TPOT (full: p50, dashed: p99): s"),
-            StudyPanel(("output_tokens_per_s_per_device",), "output tokens/s/device"),
+            StudyPanel(TTFT, "TTFT (full: p50, dashed: p99): s", log=True),
+            StudyPanel(TPOT, "TPOT (full: p50, dashed: p99): s"),
+            StudyPanel((OUTPUT_RATE,), "output tokens/s/device"),
         ),
         across=across,
         series=LOAD_LABELS,

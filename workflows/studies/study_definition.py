@@ -1,6 +1,6 @@
 """The definition of a study of programs: its workloads, the columns of its table, and its plot.
 
-``study_runner`` runs a study, ``study_plot`` draws it.
+``study_runner`` runs a study and draws its plot.
 """
 
 from __future__ import annotations
@@ -141,14 +141,14 @@ class StudyPanel:
     """A panel of the plot.
 
     Attributes:
-        names: The figures to draw: the first as full lines, the second dashed.
+        columns: The figures to draw: the first as full lines, the second dashed.
         label: The label of the axis.
         log: Whether the axis is logarithmic.
         share: Whether the figures are shares, shown in percent.
         ideal: Whether to add the first point scaled with the number of devices.
     """
 
-    names: tuple[str, ...]
+    columns: tuple[StudyColumn, ...]
     label: str
     log: bool = False
     share: bool = False

@@ -33,6 +33,7 @@ from hespas.workflows.step_facts import compute_scaling_efficiency
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.program_forms import FORM_HELP, Form
 from hespas.workflows.studies.study_definition import (
+    ENERGY,
     AxisValues,
     ImpossibleWorkload,
     Study,
@@ -354,7 +355,7 @@ def _describe_basis(
         shares = list_slowdown_shares(node.overlap_slowdown)
         slowdown = ", ".join(f"{format_percent(share)} ({kind})" for kind, share in shares.items())
         yield f"compute alongside communication takes longer by {slowdown}"
-    if any(column.name == "energy_j" for column in study.columns):
+    if ENERGY in study.columns:
         models = dict.fromkeys(cell.get("derived.energy_model") for cell in cells)
         yield from (f"energy {model}" for model in models if model)
 
@@ -452,12 +453,12 @@ def _draw_panel(
     numeric = study.across == "devices"
     for number, (key, label) in enumerate(series.items()):
         series_rows = [row for row in rows if _get_series_key(study, row) == key]
-        for name, style in zip(panel.names, STYLES, strict=False):
+        for column, style in zip(panel.columns, STYLES, strict=False):
             points = sorted(
                 (math.log2(row[study.across]) if numeric else places.index(row[study.across]),
-                 row[name], row["devices"])
+                 row[column.name], row["devices"])
                 for row in series_rows
-                if row.get(name) is not None
+                if row.get(column.name) is not None
             )  # fmt: skip
             if not points:
                 continue

@@ -156,11 +156,7 @@ def choose_tpu_options(outcome: CaseOutcome) -> str:
 def describe_moments(case: TrainingCase) -> str:
     """Return the assumption about the types of AdamW's moments, which recipes keep alike."""
     stated = re.search(r"\bmu_dtype (\w+)", case.get_text("notes"))
-    return (
-        f"AdamW's moments in f32, not the first in {stated[1]}"
-        if stated
-        else ("AdamW's moments in f32")
-    )
+    return "AdamW's moments in f32" + (f", not the first in {stated[1]}" if stated else "")
 
 
 def read_combine_flags(notes: str, hosts: int, *, is_fp8: bool = False) -> list[str]:

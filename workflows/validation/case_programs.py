@@ -66,7 +66,6 @@ RECIPE_SIZES = {
 }  # fmt: skip
 DEFAULT_SEQUENCE = 4096  # as the recipes
 _ADAPTERS = re.compile(r"\bq?lora\b")
-# Those with the option sequence_parallel, and products with delayed scaling
 
 
 def plan_case_program(

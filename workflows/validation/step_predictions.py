@@ -42,7 +42,7 @@ BASELINE_OPTIONS = ("keep_going", "kernel_cost")
 
 @dataclass(frozen=True, slots=True)
 class PredictionFlow:
-    """How cells are predicted: options of a run, and one of ``measured_cells.STARTS``.
+    """How cells are predicted: options of a run, and one of ``prediction_scores.STARTS``.
 
     By default a program is what ``hespas run`` takes without options: on a GPU, what XLA compiles.
     """
@@ -111,7 +111,7 @@ class ValidationRequest(PoolOptions):
         programs: The folders with the programs, searched recursively.
         options: The options of each estimate. Those of the compilation are for the start
             ``default``, whose programs hespas compiles.
-        starts: Which programs to start from, of ``measured_cells.STARTS``.
+        starts: Which programs to start from, of ``prediction_scores.STARTS``.
         baselines: Whether to add the pure roofline and the ratio of memory bandwidths.
         at_least_s: The shortest measured time, in seconds, that the scores count.
     """

@@ -91,14 +91,14 @@ class CollectiveAlgorithm(ABC):
         """Yield the positions of sender and receiver, and the bytes between them in a phase."""
         raise NotImplementedError(f"list_messages of {self.name}")
 
-    def has_recurrence(self, kind: str, window: int) -> bool:
-        """Return whether the times of a kind of collective follow from a recurrence."""
+    def has_recurrence(self, phase: ChunkPhase) -> bool:
+        """Return whether the times of a phase follow from a recurrence."""
         return False
 
     def solve_symmetric(
-        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, count: int, window: int
+        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase
     ) -> tuple[int, int] | None:
-        """Time a phase of ``count`` positions that look alike and start together.
+        """Time a phase of positions that look alike and start together.
 
         Returns:
             The duration and the duration of its last wait, in nanoseconds; None if positions
@@ -117,7 +117,7 @@ class CollectiveAlgorithm(ABC):
         return None
 
     def solve_positions(
-        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int
+        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array
     ) -> tuple[Array, int] | None:
         """Time a phase for all positions.
 

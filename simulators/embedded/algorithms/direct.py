@@ -53,24 +53,26 @@ class DirectAlgorithm(CollectiveAlgorithm):
                 if target != position:
                     yield position, target, rounds * size
 
-    def has_recurrence(self, kind: str, window: int) -> bool:
-        return window == -1 or (window == 1 and kind in ("all_gather", "all_to_all"))
+    def has_recurrence(self, phase: ChunkPhase) -> bool:
+        return phase.window == -1 or (
+            phase.window == 1 and phase.kind in ("all_gather", "all_to_all")
+        )
 
     def solve_symmetric(
-        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, count: int, window: int
+        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase
     ) -> tuple[int, int] | None:
         if not table.is_symmetric:
             return None
         from ..recurrence import solve_symmetric_direct
 
-        return solve_symmetric_direct(costs, table, phase, window)
+        return solve_symmetric_direct(costs, table, phase)
 
     def solve_positions(
-        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int
+        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array
     ) -> tuple[Array, int] | None:
         from ..recurrence import solve_direct
 
-        return solve_direct(costs, table, phase, starts, window)
+        return solve_direct(costs, table, phase, starts)
 
 
 def _build_star(kind: str, count: int) -> MessageRound:

@@ -55,13 +55,14 @@ class HalvingDoublingAlgorithm(CollectiveAlgorithm):
             for position in range(count):
                 yield position, position ^ distance, message
 
-    def has_recurrence(self, kind: str, window: int) -> bool:
+    def has_recurrence(self, phase: ChunkPhase) -> bool:
         return True
 
     def solve_symmetric(
-        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, count: int, window: int
+        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase
     ) -> tuple[int, int] | None:
-        delay = time = costs.endpoint_ns
+        count, delay = table.position_count, costs.endpoint_ns
+        time = delay
         for distance, message, reduced in list_exchanges(phase, count):
             ahead, back = (
                 table.compute_uniform_ns(message, offset) for offset in (distance, count - distance)
@@ -72,7 +73,7 @@ class HalvingDoublingAlgorithm(CollectiveAlgorithm):
         return time, delay
 
     def solve_positions(
-        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int
+        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array
     ) -> tuple[Array, int] | None:
         from ..recurrence import solve_exchanges
 

@@ -24,14 +24,12 @@ class PhasePlace:
         phase: The phase.
         ring: The devices of the dimension, by position.
         index: The position of the device.
-        window: The number of peers that a device sends to at once; -1 for all peers.
         part: Whether the collective is one ring over some of the devices.
     """
 
     phase: ChunkPhase
     ring: tuple[int, ...]
     index: int
-    window: int
     part: bool
 
 
@@ -109,7 +107,8 @@ class RingPhase(ReductionRounds):
             self.steps = n - 1
         self.after_first = (n - 1) * self.batch
         if walks:
-            self.batch = n - 1 if place.window == -1 else min(place.window, n - 1)
+            window = place.phase.window
+            self.batch = n - 1 if window == -1 else min(window, n - 1)
             self.after_first = (n - 1) * self.batch if place.part else self.batch
         self._direct_ar = walks and kind == "all_reduce"
         self.packets: deque[tuple[int, int]] = deque()

@@ -53,12 +53,13 @@ class RingAlgorithm(CollectiveAlgorithm):
         for position in range(count):
             yield position, (position + turn) % count, steps.count * steps.message_bytes
 
-    def has_recurrence(self, kind: str, window: int) -> bool:
+    def has_recurrence(self, phase: ChunkPhase) -> bool:
         return True
 
     def solve_symmetric(
-        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, count: int, window: int
+        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase
     ) -> tuple[int, int] | None:
+        count = table.position_count
         steps = phase.count_steps(count)
         hop = table.compute_uniform_ns(steps.message_bytes, count - 1 if phase.backwards else 1)
         if hop is None:
@@ -84,7 +85,7 @@ class RingAlgorithm(CollectiveAlgorithm):
         return [end + work for end in ends], reduce if phase.kind == "reduce_scatter" else delay
 
     def solve_positions(
-        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int
+        self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array
     ) -> tuple[Array, int] | None:
         from ..recurrence import solve_ring
 

@@ -25,7 +25,7 @@ from ..link_arrays import Array
 from .group_sets import GroupSet, RingChannels
 from .link_graph import LinkGraph
 from .message_schedule import MessageExpansion, MessageSchedule
-from .phase_forms import IN_SWITCH, MessageForm, PhaseForm, SwitchForm, time_streams
+from .phase_forms import MessageForm, PhaseForm, SwitchForm, time_streams
 from .schedules import (
     PIECE_COUNTS,
     CollectiveSchedule,
@@ -141,7 +141,7 @@ class FlowPlanner:
         return total
 
     def _choose_schedule(self, kind: str, size: float, groups: GroupSet) -> CollectiveSchedule:
-        spans_all, by_dim = self._read_algorithms(kind, groups)
+        spans_all, by_dim = self._read_algorithms(kind)
         times = functools.partial(self._list_times, kind, groups)
         servers = [self.graph.find_tier(dim) for dim in range(len(self.graph.counts))]
         at_once = self.system.fabric.dimensions_at_once
@@ -151,16 +151,17 @@ class FlowPlanner:
         is_flat = not dims or is_free
         return planner.choose_schedule(kind, size, dims, is_flat=is_flat)
 
-    def _read_algorithms(self, kind: str, groups: GroupSet) -> tuple[str, list[str]]:
+    def _read_algorithms(self, kind: str) -> tuple[str, list[str]]:
         """Return the algorithm that spans all dimensions, and those of the dimensions.
 
         An algorithm is "" if the fastest is to be taken: where the system has the usual one of its
         topology.
         """
         usual = list_usual_algorithms(self.graph.topology, kind)
-        names = self.system.implementations.get(kind.replace("_", "-"), usual)
-        if names[-1].startswith("one"):
-            return split_algorithm_name(names[-1])[0], [""] * len(usual)
+        names = self.system.list_algorithms(kind) or usual
+        name, spans_all, _ = split_algorithm_name(names[-1])
+        if spans_all:
+            return name, [""] * len(usual)
         return "", [
             "" if name == usual_name else name
             for name, usual_name in zip(names, usual, strict=False)
@@ -177,18 +178,18 @@ class FlowPlanner:
         lines = lines.reshape(-1, lines.shape[-1])
         both_ways = self._uses_both_ways(key.dims)
         forms: list[PhaseForm] = []
-        for algorithm in self._list_algorithms(collective, groups, key, lines.shape[1]):
+        for algorithm in self._list_algorithms(collective, key, lines.shape[1]):
             rounds = algorithm.list_rounds(key.kind, lines.shape[1], both_ways)
-            common = (self.graph, lines, self.endpoint_ns, algorithm.name, rounds)
             is_pipeline = any(len(one.levels) for one in rounds)
             piece_counts = PIECE_COUNTS if is_pipeline else PIECE_COUNTS[:1]
-            forms += [MessageForm(*common, pieces) for pieces in piece_counts]
+            forms += [
+                MessageForm(self.graph, lines, self.endpoint_ns, rounds, pieces)
+                for pieces in piece_counts
+            ]
         dim = key.dims[0] if len(key.dims) == 1 else -1
         reduction = self.system.fabric.find_reduction(dim, key.kind)
         if reduction is not None:
-            forms.append(
-                SwitchForm(self.graph, lines, self.endpoint_ns, IN_SWITCH, reduction, key.kind, dim)
-            )
+            forms.append(SwitchForm(self.graph, lines, self.endpoint_ns, reduction, key.kind, dim))
         for form in forms:
             self._dims[id(form.lines)] = key.dims
         times = [self._time_form(form) for form in forms]
@@ -203,7 +204,7 @@ class FlowPlanner:
 
     def _may_use_channels(self, collective: str, groups: GroupSet, key: PhaseKey) -> bool:
         """Return whether channels may divide a phase between groups that are no grids."""
-        is_free = not key.dims and not self._read_algorithms(collective, groups)[0]
+        is_free = not key.dims and not self._read_algorithms(collective)[0]
         return is_free and key.kind in _RING_KINDS and groups.size > 2 and not groups.grid_counts
 
     def _list_channel_forms(
@@ -216,7 +217,7 @@ class FlowPlanner:
             lines = groups.list_lines(channels)[:, 0]
             self._dims[id(lines)] = channels
             parts = [divide_into_channels(one, count, len(channels.dims)) for one in rounds]
-            yield MessageForm(self.graph, lines, self.endpoint_ns, ring.name, parts)
+            yield MessageForm(self.graph, lines, self.endpoint_ns, parts)
 
     def _select_channels(
         self, others: Sequence[PhaseTime], channels: Iterable[PhaseTime], groups: GroupSet
@@ -236,10 +237,10 @@ class FlowPlanner:
         return self.system.fabric.directions_at_once and not {"Ring", "Mesh"}.isdisjoint(kinds)
 
     def _list_algorithms(
-        self, collective: str, groups: GroupSet, key: PhaseKey, count: int
+        self, collective: str, key: PhaseKey, count: int
     ) -> list[CollectiveAlgorithm]:
         """List the algorithms that may run a phase; raises HespasError if the system's cannot."""
-        spans_all, by_dim = self._read_algorithms(collective, groups)
+        spans_all, by_dim = self._read_algorithms(collective)
         name = by_dim[key.dims[0]] if key.dims else spans_all
         if name:
             algorithm = ALGORITHMS[split_algorithm_name(name)[0]]

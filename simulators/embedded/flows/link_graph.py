@@ -413,24 +413,10 @@ class LinkGraph:
         key = (source, target, tie)
         route = self._routes.get(key)
         if route is None:
-            links = self._list_usual_route(Messages(np.array([source]), np.array([target]), tie))
-            if self.has_down_links and self.down[list(links)].any():
-                links = self._find_detour(source, target)
-            route = self._routes[key] = links
+            message = Messages(np.array([source]), np.array([target]), tie)
+            route = tuple(np.flatnonzero(self.count_messages(message)).tolist())
+            self._routes[key] = route
         return route
-
-    def _list_usual_route(self, message: Messages) -> tuple[int, ...]:
-        links: list[int] = []
-        for hops in self._walk(message):
-            if isinstance(hops, _SingleHops):
-                links += hops.links.tolist()
-                continue
-            count, stride = self.counts[hops.dim], self.strides[hops.dim]
-            line, start, length = hops.lines[0], hops.starts[0], hops.lengths[0]
-            base = line // stride * stride * count + line % stride
-            devices = base + (start + np.arange(length)) % count * stride
-            links += self._number_links(hops.dim, hops.port, devices).tolist()
-        return tuple(links)
 
     @functools.cached_property
     def has_down_links(self) -> bool:
@@ -537,38 +523,23 @@ class LinkGraph:
         level = number - 1 - self.tiers[self.find_tier(number - 1)][0]
         return f"switch of {device}" + (f", level {level + 1}" if level else "")
 
-    def find_links_between(self, dim: int, devices: Sequence[int]) -> list[int]:
+    def find_links_between(self, dim: int, devices: Sequence[int]) -> Array:
         """Return the links of a dimension between two devices, or between a device and its switch.
 
         In a FatTree or Dragonfly, a device stands for the switch or group of switches below it.
         """
-        kind, widths = self.topology[dim], self._list_widths(dim, has_double_pair=True)
-        if self._joins_groups(dim):
-            starts, ends = self._sort_by_group(dim)
-            low, high = (device // self.strides[dim] % self.counts[dim] for device in devices)
-            chosen = (starts == low) & (ends == high) | (starts == high) & (ends == low)
-            return (self.bases[dim] + np.flatnonzero(chosen & (widths > 0))).tolist()
-        low, high = (
-            int(self._find_first_below(np.array(device), dim))
-            for device in (devices[0], devices[-1])
+        links = slice(*self.bases[dim : dim + 2])
+        starts, ends = (places[links] for places in self.link_ends)
+        if self.topology[dim] in ("Switch", "FatTree"):
+            starts = ends = np.minimum(starts, ends)  # the place below the switch
+        name_place = self._get_coordinates if self._joins_groups(dim) else self._find_first_below
+        starts, ends, low, high = (
+            name_place(np.asarray(places) % self.place_count, dim)
+            for places in (starts, ends, devices[0], devices[-1])
         )
-        links = []
-        for port in range(self._count_ports(dim)):
-            step = (1, -1)[port] if kind in ("Ring", "Mesh") else port + 1
-            for here, there in ((low, high), (high, low)):
-                at, to = (end // self.strides[dim] % self.counts[dim] for end in (here, there))
-                is_switch = kind in ("Switch", "FatTree")
-                if (here == there) if is_switch else (to - at - step) % self.counts[dim] == 0:
-                    links.append(port * self.place_count + here)
-        return [self.bases[dim] + link for link in dict.fromkeys(links) if widths[link]]
-
-    def _sort_by_group(self, dim: int) -> tuple[Array, Array]:
-        """Return the groups at the ends of the links of a dimension of groups."""
-        ports, devices = np.divmod(
-            np.arange(self.bases[dim + 1] - self.bases[dim]), self.place_count
-        )
-        groups = self._get_coordinates(devices, dim)
-        return groups, (groups + ports + 1) % self.counts[dim]
+        is_between = (starts == low) & (ends == high) | (starts == high) & (ends == low)
+        exists = self._list_widths(dim, has_double_pair=True) > 0
+        return self.bases[dim] + np.flatnonzero(is_between & exists)
 
     def _find_links_of_device(self, device: int) -> list[int]:
         """Return all links that start or end at a device itself."""

@@ -23,9 +23,6 @@ from .link_graph import LinkGraph, Messages
 _MOST_MESSAGES = 1 << 20  # that are routed at once
 
 
-IN_SWITCH = "inSwitch"
-
-
 @dataclass(frozen=True, eq=False)
 class PhaseForm(ABC):
     """One algorithm on lines of devices that run it at the same time.
@@ -34,13 +31,11 @@ class PhaseForm(ABC):
         graph: The links.
         lines: The devices by line and position.
         endpoint_ns: The endpoint delay of a message.
-        name: The name of the algorithm.
     """
 
     graph: LinkGraph
     lines: Array
     endpoint_ns: float
-    name: str
 
     @property
     @abstractmethod
