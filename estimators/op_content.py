@@ -296,9 +296,9 @@ class _ContentWriter:
         )
         for attribute in attributes:
             value = find_attribute(op, attribute)
-            if attribute in _DEFAULT_NAMES and value is not None:
-                if _is_default(name, attribute, value):
-                    continue
+            may_be_default = attribute in _DEFAULT_NAMES and value is not None
+            if may_be_default and _is_default(name, attribute, value):
+                continue
             self._parts.append(f" {attribute}=")
             if value is None:
                 self._write_printed(op, name, attribute)

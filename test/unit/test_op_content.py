@@ -158,7 +158,9 @@ def test_a_portable_artifact_leaves_the_contents_of_ops_as_they_are():
     version = stablehlo.get_current_version()
     artifact = stablehlo.serialize_portable_artifact_str(str(module), version)
     again = deserialize_portable_artifact(make_context(), artifact)
-    ops, ops_again = (collect_functions(one)["main"].regions[0].blocks[0] for one in (module, again))
+    ops, ops_again = (
+        collect_functions(one)["main"].regions[0].blocks[0] for one in (module, again)
+    )
     for op, op_again in zip(ops, ops_again, strict=True):
         assert render_op_text(op.operation) == render_op_text(op_again.operation)
     text, text_again = str(module), str(again)
