@@ -22,12 +22,14 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from hespas.dialects.mlir import (
+    accepts_unregistered_ops,
     find_attribute,
     ir,
     list_dictionary_entries,
     read_properties,
     walk_operations,
 )
+from hespas.passes.pipeline import PassInstrumentation
 from hespas.support.errors import HespasError, extract_first_line
 
 SINGLE, OPTIONAL = irdl.VariadicityEnum.SINGLE, irdl.VariadicityEnum.OPTIONAL
@@ -67,6 +69,7 @@ BUILTIN = {
     "#builtin.unit": ir.UnitAttr,
 }  # fmt: skip
 SCALAR = re.compile(r"!builtin\.(b?f\d+\w*|tf32|index|none)")
+UNKNOWN_REMEDY = "define it in an IRDL file, or read it with --allow-unregistered-dialect"
 NAME = re.compile(r"([!#][\w.$-]+)(<?)")
 WORD = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<(\[{]|[>)\]}]|,')
 
@@ -90,8 +93,11 @@ class _Definition:
 
 
 @dataclass(frozen=True)
-class IrdlDialects:
-    """The dialects of IRDL files: their definitions by name."""
+class IrdlDialects(PassInstrumentation):
+    """The dialects of IRDL files: their definitions by name.
+
+    Among the instrumentation of a pipeline it verifies what passes leave.
+    """
 
     definitions: Mapping[str, _Definition]
 
@@ -100,7 +106,12 @@ class IrdlDialects:
         return {name.lstrip("!#").partition(".")[0] for name in self.definitions}
 
     def verify_module(self, module: ir.Module) -> None:
-        """Verify what a module has of these dialects. Raises HespasError."""
+        """Verify what a module has of these dialects, and that each other op is known.
+
+        Raises:
+            HespasError: An op, a type or an attribute is not as its definition says, or an op has
+                none, and ops of unknown dialects are not accepted.
+        """
         verified: set[str] = set()
 
         def verify_op(op: ir.Operation) -> ir.WalkResult:
@@ -108,6 +119,8 @@ class IrdlDialects:
             definition = self.definitions.get(op.name)
             if definition is not None:
                 _OpVerification(self, op, attributes).verify(definition)
+            elif not accepts_unregistered_ops() and not op.context.is_registered_operation(op.name):
+                raise HespasError("the op is of an unknown dialect", op=op, remedy=UNKNOWN_REMEDY)
             arguments = [
                 arg for region in op.regions for block in region for arg in block.arguments
             ]
@@ -134,22 +147,6 @@ class IrdlDialects:
             reason = _Assignment(self, op.context).explain_all(constraints, parameters)
             if reason:
                 raise HespasError(f"{match[0]}: {reason}", op=op)
-
-    def check_known_ops(self, module: ir.Module) -> None:
-        """Raise HespasError for an op that neither the bindings nor the files define."""
-
-        def check_op(op: ir.Operation) -> ir.WalkResult:
-            name = op.name
-            if name not in self.definitions and not op.context.is_registered_operation(name):
-                raise HespasError(
-                    "the op is of an unknown dialect",
-                    op=op,
-                    remedy="define it in an IRDL file, or read it with "
-                    "--allow-unregistered-dialect",
-                )
-            return ir.WalkResult.ADVANCE
-
-        walk_operations(module.operation, check_op)
 
     def find_base(self, op: Any) -> str | None:
         """Return the name with ``!`` or ``#`` that a constraint refers to; None if it is none."""
