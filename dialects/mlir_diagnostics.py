@@ -64,7 +64,9 @@ def list_diagnostics(
 
 
 PLACE = r'^loc\("([^"]*)"(:\d+:\d+)'
-SPELLED = r"Dialect .(?P<dialect>[\w$-]+). not found|^custom op '[\w.$-]+' is unknown"
+SPELLED = (
+    r"[Dd]ialect .(?P<dialect>[\w$-]+). (?:not found|is unknown)|^custom op '[\w.$-]+' is unknown"
+)
 UNREGISTERED = r"unregistered dialect"
 FOREIGN_PART = r"`?[!#]\"?(?P<dialect>[A-Za-z_][\w$-]*)"  # of a type or attribute
 FOREIGN_OP = r"\"(?P<op>(?P<dialect>[A-Za-z_][\w$-]*)\.[\w.$-]+)\"\s*$"

@@ -11,13 +11,14 @@ all other attributes are no part of it. These attributes count:
 - of an unregistered op and of a custom call, whose definition declares nothing, all attributes but
   the other ones of hespas, and the properties of an unregistered op.
 
-An attribute that MLIR's text leaves out, because its value is the default, is no part of it either.
+An attribute that equals its absence, because its value is the default, is no part of it either.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
@@ -50,21 +51,62 @@ COST_INPUTS = frozenset(
     (TRIPS, TRIPS_NOTE, BRANCH, KernelCostAttr.NAME, CompilerEstimateAttr.NAME, OnChipAttr.NAME)
 )
 
-RESULT_ACCURACY = "result_accuracy"  # of each op that approximates a function
-_DEFAULTS = {  # what the text of an op leaves out, by its name without dialect
-    "cholesky": {"lower": "false"},
-    "composite": {"composite_attributes": "{}", "version": "0 : i32"},
+# Patterns of values that equal the absence of the attribute, by the name of the op without dialect.
+# MLIR's text leaves some of them out, and portable artifacts all (VhloLegalizeToStablehlo.cpp).
+_EMPTY, _ONES, _FALSE = "dense<>.*", "dense<1?>.*", "false"
+_PRECISION = {"precision_config": r"\[(<precision DEFAULT>(, )?)*\]"}
+_WINDOWS = {
+    "base_dilations": _ONES,
+    "lhs_dilation": _ONES,
+    "padding": "dense<0?>.*",
+    "rhs_dilation": _ONES,
+    "window_dilations": _ONES,
+    "window_reversal": "dense<(false)?>.*",
+    "window_strides": _ONES,
+}
+_LOOKUPS = {"indices_are_sorted": _FALSE, "unique_indices": _FALSE}
+_TRANSFERS = {"is_host_transfer": _FALSE, "source_target_pairs": _EMPTY}
+_DEFAULTS = {
+    "cholesky": {"lower": _FALSE},
+    "compare": {"compare_type": "<comparison_type NOTYPE>"},
+    "composite": {"composite_attributes": r"\{\}", "version": "0 : i32"},
+    "convolution": {**_WINDOWS, **_PRECISION},
     "custom_call": {
         "api_version": "1 : i32",
-        "called_computations": "[]",
-        "custom_call_schedule": "#mhlo<custom_call_schedule NONE>",
-        "has_side_effect": "false",
-        "output_operand_aliases": "[]",
+        "backend_config": '""',
+        "called_computations": r"\[\]",
+        "custom_call_schedule": "<custom_call_schedule NONE>",
+        "has_side_effect": _FALSE,
+        "operand_layouts": r"\[\]",
+        "output_operand_aliases": r"\[\]",
+        "result_layouts": r"\[\]",
     },
+    "dot": _PRECISION,
+    "dot_general": _PRECISION,
+    "dynamic_broadcast_in_dim": {
+        "known_expanding_dimensions": _EMPTY,
+        "known_nonexpanding_dimensions": _EMPTY,
+    },
+    "dynamic_conv": {**_WINDOWS, **_PRECISION},
+    "dynamic_gather": _LOOKUPS,
+    "gather": _LOOKUPS,
+    "infeed": {"infeed_config": '""', "layout": r"\[\]"},
+    "outfeed": {"outfeed_config": '""'},
+    "recv": _TRANSFERS,
+    "reduce_window": _WINDOWS,
+    "scatter": _LOOKUPS,
+    "select_and_scatter": _WINDOWS,
+    "send": _TRANSFERS,
+    "sort": {"dimension": "-1 : i64", "is_stable": _FALSE},
     "top_k": {"is_stable": "true"},
     "topk": {"is_stable": "true", "largest": "true"},
 }
-_DEFAULT_NAMES = {RESULT_ACCURACY}.union(*_DEFAULTS.values())
+_COMMON_DEFAULTS = {
+    "channel_handle": r"\.channel_handle<handle = 0",
+    "result_accuracy": r"\.result_accuracy<mode = \.result_accuracy_mode<DEFAULT>>",
+}
+_DEFAULT_NAMES = frozenset(_COMMON_DEFAULTS).union(*_DEFAULTS.values())
+_DIALECTS = ("stablehlo", "mhlo", "chlo")
 
 
 @record(frozen=True, slots=True)
@@ -254,16 +296,14 @@ class _ContentWriter:
         )
         for attribute in attributes:
             value = find_attribute(op, attribute)
-            if attribute in _DEFAULT_NAMES and _is_default(name, attribute, value):
+            may_be_default = attribute in _DEFAULT_NAMES and value is not None
+            if may_be_default and _is_default(name, attribute, value):
                 continue
             self._parts.append(f" {attribute}=")
             if value is None:
                 self._write_printed(op, name, attribute)
             elif name in CONSTANTS:
                 self._parts.append(ConstantValue(str(value)))
-            elif attribute == OnChipAttr.NAME:  # a portable artifact has its lists in another form
-                kept = OnChipAttr.from_dictionary_attr(value, op)
-                self._write_value(kept.to_dictionary_attr(op.context))
             else:
                 self._write_value(value)
 
@@ -316,12 +356,15 @@ class _ContentWriter:
             self._parts.append("}")
 
 
-def _is_default(op_name: str, attribute: str, value: ir.Attribute | None) -> bool:
-    """Return whether the text of an op leaves an attribute out, so that it is lost there."""
-    text = str(value)
-    if attribute == RESULT_ACCURACY:
-        return text.endswith("_mode<DEFAULT>>")
-    return _DEFAULTS.get(op_name.partition(".")[2], {}).get(attribute) == text
+@functools.lru_cache(maxsize=1 << 12)
+def _is_default(op_name: str, attribute: str, value: ir.Attribute) -> bool:
+    """Return whether an attribute of an op equals its absence."""
+    dialect, _, name = op_name.partition(".")
+    pattern = _DEFAULTS.get(name, {}).get(attribute) or _COMMON_DEFAULTS.get(attribute)
+    if pattern is None or dialect not in _DIALECTS:
+        return False
+    text = _render_attribute(value).replace(f"#{dialect}", "")
+    return re.fullmatch(pattern, text) is not None
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -331,7 +374,22 @@ def _render_type(type_: ir.Type) -> str:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _render_attribute(value: ir.Attribute) -> str:
-    return str(value)
+    """Return the text of an attribute in the form that it has after a portable artifact.
+
+    An array is a tensor there, and a channel has no type.
+    """
+    text = str(value)
+    if text.startswith(("#stablehlo.channel_handle", "#mhlo.channel_handle")):
+        return text.partition(", type")[0]
+    if not text.startswith("array<"):
+        return text
+    kind, _, elements = text[len("array<") : -1].partition(": ")
+    values = elements.split(", ") if elements else []
+    if len(set(values)) > 1:
+        elements = f"[{elements}]"
+    elif values:
+        elements = values[0]
+    return f"dense<{elements}> : tensor<{len(values)}x{kind}>"
 
 
 def _list_unread_positions(op: ir.Operation, name: str) -> tuple[int, ...]:

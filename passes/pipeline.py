@@ -94,6 +94,9 @@ class PassInstrumentation:
     def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
         """Called after each pass that has left a valid module."""
 
+    def verify_module(self, module: ir.Module) -> None:
+        """Called where MLIR has verified a module; raises HespasError if it is invalid."""
+
     def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
         """Called after a pass that raised an error, or that left an invalid module."""
 
@@ -319,6 +322,8 @@ class _PipelineExecution:
                 module.operation.verify()
                 if with_attributes:
                     verify_attributes(module)
+                for one in self.instrumentation:
+                    one.verify_module(module)
             return
         except ir.MLIRError as error:
             where = find_error_position(error, module.context)

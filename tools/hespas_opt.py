@@ -553,6 +553,7 @@ class _OptJob:
     options: argparse.Namespace
     steps: Sequence[PipelineStep]
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    irdl_dialects: Any = None  # those of the files of --irdl-file
 
     def process_module(self, read_module: Callable[[Any], Any], name: str) -> bytes:
         """Run the pipeline on one module and return its text or bytecode.
@@ -610,31 +611,26 @@ class _OptJob:
         return data
 
     def _read_module(self, read_module: Callable[[Any], Any], context: Any, name: str) -> Any:
-        options = self.options
-        from hespas.dialects.mlir import accepts_unregistered_ops
-
-        dialects = None
-        if options.irdl_file:
+        if self.options.irdl_file:
             from hespas.frontends.irdl_dialects import load_irdl_dialects
 
-            dialects = load_irdl_dialects(options.irdl_file)
+            self.irdl_dialects = load_irdl_dialects(self.options.irdl_file)
         module = read_module(context)
-        if dialects is not None:
+        if self.irdl_dialects is not None:
             try:
-                if not accepts_unregistered_ops():
-                    dialects.check_known_ops(module)
-                dialects.verify_module(module)
+                self.irdl_dialects.verify_module(module)
             except HespasError as error:
                 error.where = fill_in_file_name(error.where, name)
                 raise
         return module
 
     def _list_instrumentation(self, steps: Sequence[PipelineStep]) -> list[Any]:
+        listed: list[Any] = [] if self.irdl_dialects is None else [self.irdl_dialects]
         if not _has_mlir_flag(self.options):
-            return []
+            return listed
         from hespas.tools import ir_printing
 
-        listed: list[Any] = [ir_printing.IrPrinting(self.options, steps)]
+        listed.append(ir_printing.IrPrinting(self.options, steps))
         path = self.options.mlir_pass_pipeline_crash_reproducer
         if path:
             listed.append(ir_printing.ReproducerWriting(path, list(steps)))

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from hespas.dialects.mlir import collect_functions, ir, make_context, read_properties
+import pytest
+from jaxlib.mlir.dialects import stablehlo
+
+from hespas.dialects.mlir import (
+    collect_functions,
+    deserialize_portable_artifact,
+    ir,
+    make_context,
+    read_properties,
+)
 from hespas.estimators.op_content import counts_for_cost, read_op_content, render_op_text
 from hespas.passes.split.region_digest import OpContentTable, RegionDigester
 
+DATA = Path(__file__).parents[1] / "data"
 F = "tensor<4x8xf32>"
 
 
@@ -141,6 +151,43 @@ def test_an_attribute_that_the_bindings_cannot_represent_counts():
     ]
     assert render_op_text(ops[0]) != render_op_text(ops[1])
     assert [len(read_op_content(op).parts) for op in ops] == [3, 3], "the value is a part"
+
+
+def test_a_portable_artifact_leaves_the_contents_of_ops_as_they_are():
+    module = ir.Module.parse((DATA / "default_attributes.mlir").read_text(), make_context())
+    version = stablehlo.get_current_version()
+    artifact = stablehlo.serialize_portable_artifact_str(str(module), version)
+    again = deserialize_portable_artifact(make_context(), artifact)
+    ops, ops_again = (
+        collect_functions(one)["main"].regions[0].blocks[0] for one in (module, again)
+    )
+    for op, op_again in zip(ops, ops_again, strict=True):
+        assert render_op_text(op.operation) == render_op_text(op_again.operation)
+    text, text_again = str(module), str(again)
+    for name in ("precision", "indices_are_sorted", "is_stable", "array<i64: 1, 2>", "NOTYPE"):
+        assert text.count(name) > text_again.count(name), "the artifact has another form"
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "window_strides = array<i64: 2>",
+        "padding = dense<[[0, 1]]> : tensor<1x2xi64>",
+        "window_reversal = array<i1: true>",
+        "precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGH>]",
+    ],
+)
+def test_other_values_than_defaults_count(attributes):
+    convolution = (
+        '%0 = "stablehlo.convolution"(%x, %x) <{ATTRS, batch_group_count = 1 : i64, '
+        "feature_group_count = 1 : i64, dimension_numbers = "
+        "#stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>}> "
+        ": (tensor<1x1x1xf32>, tensor<1x1x1xf32>) -> tensor<?x?x?xf32>"
+    )
+    x = "%x = stablehlo.constant dense<1.0> : tensor<1x1x1xf32> "
+    plain = "rhs_dilation = array<i64: 1>"
+    digests = {digest(x + convolution.replace("ATTRS", one)) for one in (plain, attributes)}
+    assert len(digests) == 2
 
 
 def test_properties_of_unregistered_ops_are_read():
