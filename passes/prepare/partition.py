@@ -31,6 +31,7 @@ from hespas.dialects.mlir import (
     get_symbol_name,
     ir,
     read_boundary_attrs,
+    read_frontend_text,
     register_passes,
     replace_module_body,
     walk_operations,
@@ -69,6 +70,7 @@ ENTRY_NAME = "main"
 XLA_DIALECTS = frozenset(("chlo", "func", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
 # What is carried through XLA if it was stated, and otherwise found again.
 FOUND_AGAIN = frozenset((TRIPS, TRIPS_FOUND, TRIPS_NOTE, BRANCH, BRANCH_FOUND))
+BATCH_DIMENSIONS = "num_batch_dims"  # the frontend attribute of a call, for XLA's partitioner
 Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
 # The layouts that XLA's importer writes on ops. Before XLA assigns layouts, they say only how XLA
 # itself made the op.
@@ -538,7 +540,22 @@ def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSet
         shardy=_uses_shardy(module, census),
         free_parameters=_find_unsharded(census.entry, "arg_attrs"),
         free_results=_find_unsharded(census.entry, "res_attrs"),
+        batched_calls=_list_batched_calls(census),
     )
+
+
+def _list_batched_calls(census: ModuleCensus) -> tuple[str, ...]:
+    """List the targets of custom calls that say which of their dimensions are a batch.
+
+    JAX says so of the routines that it has registered for XLA's partitioner, which needs layouts.
+    """
+    batched, others = set[str](), set[str]()
+    for call in census.select_ops_by_name(*CUSTOM_CALLS):
+        is_batched = "operand_layouts" in call.attributes and read_frontend_text(
+            call, BATCH_DIMENSIONS
+        )
+        (batched if is_batched else others).add(get_call_target(call))
+    return tuple(sorted(batched - others))
 
 
 def _uses_shardy(module: ir.Module, census: ModuleCensus) -> bool:
