@@ -24,6 +24,7 @@ from hespas.dialects.op_kinds import RECOMPUTATION_SCOPE
 from hespas.frontends.pytorch import (
     attention,
     embedding_bags,
+    layer_functions,
     linear_algebra,
     matrix_products,
     resampling,
@@ -38,6 +39,8 @@ GRADIENTS = {
     for name in (
         "_adaptive_avg_pool2d",
         "_adaptive_avg_pool3d",
+        "adaptive_max_pool2d",
+        "adaptive_max_pool3d",
         "avg_pool2d",
         "avg_pool3d",
         "max_pool2d_with_indices",
@@ -56,6 +59,7 @@ GRADIENTS = {
 CONVOLUTIONS = (torch.ops.aten.convolution, torch.ops.aten.convolution_backward)
 # Ops that torchax lacks, or implements incorrectly.
 JAX_FUNCTIONS = {
+    "_cdist_backward": layer_functions.differentiate_distances,
     "_embedding_bag": embedding_bags.apply_embedding_bag,
     "_embedding_bag_forward_only": embedding_bags.apply_embedding_bag,
     "_embedding_bag_backward": embedding_bags.differentiate_embedding_bag,
@@ -67,6 +71,10 @@ JAX_FUNCTIONS = {
     "_linalg_solve_ex": linear_algebra.solve_equations,
     "_scaled_mm": matrix_products.apply_scaled_product,
     "_weight_int8pack_mm": matrix_products.apply_packed_product,
+    "_weight_norm_interface_backward": layer_functions.differentiate_scaled_weight,
+    "adaptive_max_pool2d": layer_functions.pool_maxima,
+    "adaptive_max_pool3d": layer_functions.pool_maxima,
+    **layer_functions.ROUNDING,
     **resampling.NEAREST,
 }
 RANDOM_FUNCTIONS = {  # ... from a key and a tensor, whose shape and type the result has
@@ -341,8 +349,8 @@ class JaxInterpreter(torch.fx.Interpreter):
         if "upsample" in name:  # linear, so that only the shape of the operand matters
             output_size, shape, *settings = args
             x, settings = jax.numpy.zeros(shape, gradient.dtype), [output_size, *settings]
-        elif name.startswith("_adaptive"):
-            settings = [gradient.shape[2:]]
+        elif "adaptive" in name:
+            settings = [gradient.shape[-int(name[-2]) :]]
         elif name.startswith("max"):  # ends with its indices
             del settings[-1]
         forward = self.make_function(getattr(torch.ops.aten, name).default, settings, x)

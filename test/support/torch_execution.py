@@ -541,6 +541,18 @@ def linear_algebra():
     )
 
 
+def gradient_case(function, *values):
+    """Compare the result of a function, and its gradients, with PyTorch's."""
+
+    def compute(*values):
+        values = [value.detach().requires_grad_() for value in values]
+        result = function(*values)
+        parts = torch.autograd.grad(result.sin().sum(), values, allow_unused=True)
+        return (result.detach(), *(part for part in parts if part is not None))
+
+    return difference(through_xla(to_exportable("case", compute, values), values), compute(*values))
+
+
 def resampling():
     """Results and gradients of resampled images, most of which torchax has no rule for."""
     x, points = torch.rand(2, 3, 8, 6), torch.rand(2, 5, 4, 2)
@@ -557,25 +569,32 @@ def resampling():
         lambda x, p: functional.interpolate(x[None], scale_factor=2, mode="trilinear"),
         lambda x, p: functional.interpolate(x[None], scale_factor=3),
         lambda x, p: functional.adaptive_avg_pool2d(x, (3, 4)),
+        lambda x, p: functional.adaptive_max_pool2d(x, (4, 3)),
+        lambda x, p: functional.adaptive_max_pool2d(x[0], (3, 4)),
+        lambda x, p: functional.adaptive_max_pool3d(x[None], (2, 5, 4)),
+        lambda x, p: functional.adaptive_max_pool1d(x[0], 5),
         lambda x, p: functional.pad(x, (1, 2, 1, 1), mode="replicate"),
         lambda x, p: functional.grid_sample(x, 2 * p - 1, align_corners=False),
         lambda x, p: functional.softshrink(x),
     ]
 
-    def differentiate(case):
-        def compute(x, points):
-            x, points = (v.detach().requires_grad_() for v in (x, points))
-            result = case(x, points)
-            parts = torch.autograd.grad(result.sin().sum(), (x, points), allow_unused=True)
-            return (result.detach(), *(part for part in parts if part is not None))
+    return max(gradient_case(case, x, points) for case in cases)
 
-        return compute
 
-    worst = []
-    for compute in map(differentiate, cases):
-        program = to_exportable("case", compute, (x, points))
-        worst.append(difference(through_xla(program, (x, points)), compute(x, points)))
-    return max(worst)
+def layers():
+    """Results and gradients of functions of layers that torchax lacks."""
+    x, y, scale = torch.randn(2, 5, 8), torch.randn(2, 7, 8), torch.rand(5) + 0.5
+    zeros = torch.zeros(5, dtype=torch.int32)
+    per_tensor = torch.fake_quantize_per_tensor_affine
+    cases = [
+        *(lambda x, y, s, p=p: torch.cdist(x, y, p) for p in (0.0, 1.0, 2.0, 3.0, torch.inf)),
+        lambda x, y, s: torch._weight_norm(x, s.reshape(1, 5, 1)[:, :1, :1].expand(2, 1, 1), 0),
+        lambda x, y, s: torch._weight_norm(y, s.mean() + torch.ones(1, 1, 8), 2),
+        lambda x, y, s: per_tensor(x, 0.1, 3, -8, 7),
+        lambda x, y, s: per_tensor(x, s[:1].detach(), zeros[:1], -8, 7),
+        lambda x, y, s: torch.fake_quantize_per_channel_affine(x, s.detach(), zeros, 1, -2, 1),
+    ]
+    return max(gradient_case(case, x, y, scale) for case in cases)
 
 
 def random_values():
@@ -669,12 +688,6 @@ def errors():
         x.add_(1)
         return x
 
-    def distances(x):
-        x = x.detach().requires_grad_()
-        with torch.enable_grad():
-            y = torch.cdist(x, x + 1)
-            return torch.autograd.grad(y.sum(), [x])[0]
-
     with warnings.catch_warnings(action="ignore"):
         early_region = torch.autocast("cuda", torch.bfloat16)
     model = MLP()
@@ -701,7 +714,7 @@ def errors():
             "case", lambda x: x, (x,), mesh=mesh, shardings={"x": P(None, "data")}
         ),
         "arguments": lambda: to_exportable("case", MLP(), (x, x)),
-        "op": lambda: lower_exportable(to_exportable("case", distances, (x,))),
+        "op": lambda: lower_exportable(to_exportable("case", torch.poisson, (x,))),
         "own op": lambda: lower_exportable(to_exportable("case", lambda x: doubled(x), (x,))),
         "part of the group": lambda: to_exportable(
             "case", fully_shard(MLP(), mesh=mesh, reshard_after_forward=4), (x,), mesh=mesh
@@ -770,6 +783,7 @@ def main():
         "integer product": integer_product,
         "grouped products": grouped_products,
         "products of 8 bits": products_of_eight_bits,
+        "layers": layers,
         "linear algebra": linear_algebra,
         "random values": random_values,
         "resampling": resampling,
