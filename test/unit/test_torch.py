@@ -63,6 +63,12 @@ def test_wrappers_of_data_parallelism_communicate_as_pytorch_does(answers):
         *["all_gather 4192xbf16"] * 5,
         *["reduce_scatter 524xf32"] * 3,
     ]
+    # Each part of four devices has the parameters of all units between the passes.
+    assert answers["partly sharded collectives"] == [
+        *["all_gather 4192xbf16"] * 3,
+        *["all_gather 4192xbf16 in parts"] * 3,
+        *["reduce_scatter 524xf32"] * 3,
+    ]
     assert answers["replicated collectives"] == [
         "all_gather 8x1xi32",
         "all_gather 8x2048xf32",
@@ -92,7 +98,6 @@ def test_autocast_of_gpus_acts_on_a_trace(answers, kind):
         ("arguments", "takes 1 arguments, but 2 were passed"),
         ("op", "no JAX function for aten.poisson"),
         ("own op", "no JAX function for hespas_test.relu"),
-        ("part of the group", "because reshard_after_forward is a number; call fully_shard with"),
         ("no mesh of shards", "'weights.up.weight' is a DTensor; pass its DeviceMesh as mesh"),
         ("captured meta", "uses tensors on several devices"),
         ("keywords", "1 arguments and the keywords scale, but 1 arguments were passed; pass the"),
