@@ -166,16 +166,13 @@ def _restore_donors(module: ir.Module, program: HloProgram) -> None:
     entry, context = find_entry_function(module), module.context
     count = len(entry.regions[0].blocks[0].arguments)
     attrs = read_boundary_attrs(entry, "arg_attrs") or [ir.DictAttr.get({}, context)] * count
-    mark = {DONATED: ir.BoolAttr.get(True, context)}
-    entry.attributes["arg_attrs"] = ir.ArrayAttr.get(
-        [
-            ir.DictAttr.get({**dict(list_dictionary_entries(attr)), **mark}, context)
-            if number in donors
-            else attr
-            for number, attr in enumerate(attrs)
-        ],
-        context,
-    )
+    marked = list(attrs)
+    for number in donors & set(range(count)):
+        entries = dict(list_dictionary_entries(attrs[number]))
+        known = {name: attr for name, attr in entries.items() if attr is not None}
+        known[DONATED] = ir.BoolAttr.get(True, context)
+        marked[number] = ir.DictAttr.get(known, context)
+    entry.attributes["arg_attrs"] = ir.ArrayAttr.get(marked, context)
 
 
 def _find_places(program: HloProgram) -> dict[str, Place]:
