@@ -85,6 +85,16 @@ def test_loops_and_nested_functions_count_every_execution():
     assert count_model_flops(step) == 3 * 5 * 2 * 2 * 32 * 64 * 64
 
 
+def test_a_loop_whose_bound_is_the_counter_of_another_counts_as_it_is_estimated():
+    """6 executions of 0 to 5 iterations, 2.5 on average: ``prepare`` assumes 3."""
+
+    def step(x):
+        inner = lambda count, x: jax.lax.fori_loop(0, count, lambda _, x: x @ x, x)  # noqa: E731
+        return jax.lax.fori_loop(0, 6, inner, x)
+
+    assert count_model_flops(lower(step, array(8, 8))) == 6 * 3 * 2 * 8**3
+
+
 def test_values_that_are_kept_on_the_host_have_no_operations():
     keep = jax.checkpoint_policies.save_and_offload_only_these_names(
         names_which_can_be_saved=[],
