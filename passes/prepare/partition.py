@@ -50,8 +50,6 @@ from hespas.dialects.op_kinds import (
     SHARDING_ATTRS,
     SHARDY_CALL_PREFIX,
     SHARDY_MESHES,
-    TUPLE_ELEMENTS,
-    TUPLES,
     find_entry_function,
 )
 from hespas.passes.base import PassRun
@@ -384,11 +382,6 @@ def _free_results(entry: ir.Operation) -> None:
 
 def _is_stated_result(value: ir.Value) -> bool:
     op = get_defining_op(value)
-    while op is not None and op.name in TUPLE_ELEMENTS:
-        maker = get_defining_op(op.operands[0])
-        if maker is None or maker.name not in TUPLES:
-            return False
-        op = get_defining_op(maker.operands[get_attribute(op, "index").value])
     return op is not None and op.name in CUSTOM_CALLS and get_call_target(op) == RESULT_SHARDING
 
 
