@@ -42,6 +42,12 @@ MESSAGES = {
         _many(14, "OpSharding", "spmd_parameters_shardings"),
         MessageField(15, "DeviceAssignmentProto", "device_assignment"),
         MessageField(17, "StackFrameIndexProto", "stack_frame_index"),
+        MessageField(18, "HloBufferDonorProto", "buffer_donor"),
+    ),
+    "HloBufferDonorProto": (_many(1, "BufferDonorEntryProto", "entries"),),
+    "BufferDonorEntryProto": (
+        MessageField(1, "int64", "parameter_number"),
+        _many(2, "int64", "parameter_shape_index"),
     ),
     "CrossProgramPrefetch": (MessageField(1, "int64", "parameter"),),
     "HloScheduleProto": (_many(1, "SequencesEntry", "sequences"),),

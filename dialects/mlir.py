@@ -39,6 +39,7 @@ if (_sdy_module := sys.modules.get("jaxlib.mlir.dialects.sdy")) is not None:
         setattr(_sdy_module, _name, getattr(sdy, _name))
 
 __all__ = [
+    "DONATED",
     "FRONTEND",
     "UNREGISTERED_VARIABLE",
     "PassDiagnostic",
@@ -86,6 +87,7 @@ __all__ = [
     "write_frontend_items",
 ]
 
+DONATED = "jax.buffer_donor"  # of an argument whose memory any result of its size may get
 FRONTEND = "mhlo.frontend_attributes"  # what a framework passes through XLA, by name
 
 

@@ -42,6 +42,8 @@ class CompilationSettings:
         shardy: Shardings are those of the ``sdy`` dialect.
         free_parameters: For each parameter, whether the partitioner chooses its sharding.
         free_results: For each result, whether the partitioner chooses its sharding.
+        batched_calls: The targets of custom calls that the partitioner divides along their batch,
+            as JAX registers those of its linear algebra; others get whole operands.
     """
 
     replicas: int
@@ -50,6 +52,7 @@ class CompilationSettings:
     shardy: bool = False
     free_parameters: tuple[bool, ...] = ()
     free_results: tuple[bool, ...] = ()
+    batched_calls: tuple[str, ...] = ()
 
     @property
     def device_count(self) -> int:
@@ -155,24 +158,27 @@ def make_tpu_compile_devices(
 
 
 def make_gpu_compile_devices(
-    library: str, target: str, devices: int, devices_per_host: int
+    library: str, target: str, settings: CompilationSettings, devices_per_host: int
 ) -> list[Any]:
     """Create GPU devices to compile for; no GPU is needed.
 
     Args:
         library: Path of the CUDA plug-in's shared library.
         target: The text of a GpuTargetConfigProto.
-        devices: The number of devices.
-        devices_per_host: The most devices of one host; the largest divisor of ``devices`` up to it
-            is used.
+        settings: The settings of the compilation.
+        devices_per_host: The most devices of one host; the largest divisor of the number of devices
+            up to it is used.
 
     Raises:
         RuntimeError: XLA cannot read the target.
     """
     from jaxlib import xla_client
 
+    devices = settings.device_count
     per_host = max(n for n in range(1, min(devices, devices_per_host) + 1) if devices % n == 0)
     api = xla_client.load_pjrt_plugin_dynamically(PLUGIN_NAME, library)
+    for target_name in settings.batched_calls:
+        xla_client.register_custom_call_as_batch_partitionable(target_name, api)
     topology = xla_client.make_c_api_device_topology(
         api, "", target_config=target, topology=f"1x{devices // per_host}x{per_host}"
     )
@@ -190,6 +196,8 @@ def compile_for_cpu(bytecode: bytes, settings: CompilationSettings, dump: HloDum
     """
     from jaxlib import xla_client
 
+    for target in settings.batched_calls:
+        xla_client.register_custom_call_as_batch_partitionable(target)
     count = settings.device_count
     client = xla_client.make_cpu_client(num_devices=count, collectives=_make_cpu_collectives(count))
     where = xla_client.DeviceList(tuple(client.local_devices()[:count]))

@@ -50,6 +50,7 @@ from hespas.passes.prepare.scalars import ScalarEvaluator, build_scalar_evaluato
 from hespas.passes.prepare.write_trip_counts import (
     ASSUMED_TRIPS,
     find_maximum_trips,
+    find_mean_trips,
     find_trip_count,
 )
 from hespas.support.errors import HespasError, find_framework_name
@@ -147,6 +148,8 @@ class _ModelOperationCounter:
             trips = find_trip_count(op, self.scalars)
             if trips is None:
                 trips = read_trip_count(op)
+            if trips is None and (mean := find_mean_trips(op, self.scalars)) is not None:
+                trips = math.ceil(mean)
             if trips is None:
                 trips = find_maximum_trips(op, self.scalars)
             return (ASSUMED_TRIPS if trips is None else trips) * self._count_region_flops(

@@ -315,11 +315,16 @@ def set_planned_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:
     It is done before any pass, because every form of the program needs it first.
     """
     if plan.dims:
-        try:
-            set_dimension_sizes(module, collect_census(module), plan.dims, run)
-        except HespasError as error:
-            error.where = error.where or run.input_name
-            raise
+        _set_sizes(module, plan, run)
+
+
+def _set_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:
+    """Set the sizes of symbolic dimensions, those that a plan gives or assumed ones."""
+    try:
+        set_dimension_sizes(module, collect_census(module), plan.dims, run)
+    except HespasError as error:
+        error.where = error.where or run.input_name
+        raise
 
 
 def execute_plan(
@@ -394,7 +399,7 @@ def _settle_exported_program(plan: RunPlan, source: RunOutcome, memo: StageMemo)
         program = memo.copy_program(source)
         settle_platform(program.module, read_exported_platforms(program.module), platform)
         recompose_chlo_ops(collect_census(program.module))
-        set_planned_sizes(program.module, plan, program.run)
+        _set_sizes(program.module, plan, program.run)  # on which what the model needs depends
         facts = read_program_facts(program.module)
         write_program_facts(program.module, add_model_flops(program.module, facts))
         return program

@@ -37,25 +37,30 @@ def lower_exportable(program: Exportable, platform: str = "cpu", target: str = "
 
     device = find_target_device(platform, target)
     try:
-        return _lower_for_device(program, platform, device)
+        return _lower_for_device(program, platform, device, device)
     except ValueError:
         if device is None:
             raise
         # JAX refuses an ``AbstractMesh`` of the program's own, which has no device, beside one that
         # has; such a program asks no mesh for its device.
         with contextlib.suppress(Exception):
-            return _lower_for_device(program, platform, None)
+            return _lower_for_device(program, platform, device, None)
         raise
 
 
-def _lower_for_device(program: Exportable, platform: str, device: AbstractDevice | None) -> Lowered:
-    """Lower a program over a mesh of ``device``, or of unknown devices."""
+def _lower_for_device(
+    program: Exportable,
+    platform: str,
+    device: AbstractDevice | None,
+    mesh_device: AbstractDevice | None,
+) -> Lowered:
+    """Lower a program for ``device`` over a mesh of ``mesh_device``, None for unknown devices."""
     import jax
 
     from hespas.frontends.export.custom_partitioning import lower_without_devices
     from hespas.frontends.export.target_device import lower_traced
 
-    mesh = _make_abstract_mesh(program.mesh, program.explicit_axes, device)
+    mesh = _make_abstract_mesh(program.mesh, program.explicit_axes, mesh_device)
     for leaf in jax.tree.leaves(program.args):
         _check_element_width(leaf)
     options: dict[str, Any] = {"donate_argnums": program.donate_argnums}
@@ -70,7 +75,7 @@ def _lower_for_device(program: Exportable, platform: str, device: AbstractDevice
         options["out_shardings"] = to_named_shardings(program.out_shardings, mesh)
     jitted = jax.jit(_rename_function(program.function, program.name), **options)
     with jax.sharding.use_abstract_mesh(mesh), lower_without_devices(mesh):
-        return lower_traced(jitted.trace(*program.args), platform)
+        return lower_traced(jitted.trace(*program.args), platform, device)
 
 
 def _check_element_width(leaf: Any) -> None:

@@ -179,9 +179,10 @@ def _load_and_lower(request: ExportRequest) -> LoweredProgram:
         lowered = lower_exportable(built_program, request.platform, request.target)
         return LoweredProgram(lowered, built_program.name, built_program.mesh, built_program.facts)
     if hasattr(built_program, "lower") and hasattr(built_program, "jaxpr"):  # a Traced
-        from hespas.frontends.export.target_device import lower_traced
+        from hespas.frontends.export.target_device import find_target_device, lower_traced
 
-        built_program = lower_traced(built_program, request.platform)
+        device = find_target_device(request.platform, request.target)
+        built_program = lower_traced(built_program, request.platform, device)
     if not hasattr(built_program, "compiler_ir"):
         raise HespasError(
             f"the function returned a {type(built_program).__name__}, not {ACCEPTED_RESULTS}",

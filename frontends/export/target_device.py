@@ -61,11 +61,16 @@ def enter_target_device(device: AbstractDevice | None) -> AbstractContextManager
     return use_abstract_mesh(AbstractMesh((), (), abstract_device=device))
 
 
-def lower_traced(traced: Traced, platform: str) -> Lowered:
+def lower_traced(traced: Traced, platform: str, device: AbstractDevice | None = None) -> Lowered:
     """Lower a traced program for a platform whose devices and runtime need not be present.
 
     JAX asks the runtime for callbacks to the host only, such as those of ``jax.debug.print``, and
     refuses one of another platform.
+
+    Args:
+        traced: The program.
+        platform: The platform that JAX lowers for.
+        device: The device that kernels of Pallas see; None for a recent one.
     """
     from jax._src.interpreters import mlir
 
@@ -80,15 +85,19 @@ def lower_traced(traced: Traced, platform: str) -> Lowered:
 
     context_class.get_backend = get_backend
     try:
-        with _keep_declared_costs():
+        with _adapt_kernels(platform, device):
             return traced.lower(lowering_platforms=(platform,))
     finally:
         context_class.get_backend = get_present_backend
 
 
 @contextlib.contextmanager
-def _keep_declared_costs() -> Iterator[None]:
-    """Write the ``cost_estimate`` of Pallas kernels on their calls; JAX does so for TPUs only."""
+def _adapt_kernels(platform: str, device: AbstractDevice | None) -> Iterator[None]:
+    """Lower Pallas kernels for a device, and write their ``cost_estimate`` on their calls.
+
+    A kernel asks the mesh around it for its device. That of a ``jax.shard_map`` has none, or those
+    of this machine. JAX writes costs for TPUs only.
+    """
     from jax._src.interpreters import mlir
 
     pallas: Any = sys.modules.get("jax._src.pallas.pallas_call")
@@ -96,9 +105,11 @@ def _keep_declared_costs() -> Iterator[None]:
         yield
         return
     lower_kernel = pallas._pallas_call_lowering
+    target_device = device or find_target_device(platform)
 
     def lower_with_cost(ctx: Any, *values: Any, **parameters: Any) -> Any:
-        results = lower_kernel(ctx, *values, **parameters)
+        with _enter_mesh_of_device(target_device):
+            results = lower_kernel(ctx, *values, **parameters)
         cost = parameters.get("cost_estimate")
         if cost is not None:
             for value in results:
@@ -112,6 +123,16 @@ def _keep_declared_costs() -> Iterator[None]:
     finally:
         pallas._pallas_call_lowering = lower_kernel
         mlir.register_lowering(pallas.pallas_call_p, lower_kernel)
+
+
+def _enter_mesh_of_device(device: AbstractDevice | None) -> AbstractContextManager[Any]:
+    """Let the context's mesh answer for ``device`` if its own devices are of another platform."""
+    from jax.sharding import get_abstract_mesh, use_abstract_mesh
+
+    mesh = get_abstract_mesh()
+    if device is None or getattr(mesh.abstract_device, "platform", None) == device.platform:
+        return contextlib.nullcontext()
+    return use_abstract_mesh(mesh.update(abstract_device=device))
 
 
 def _write_declared_cost(owner: Any, cost: CostEstimate) -> None:

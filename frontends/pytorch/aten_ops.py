@@ -9,6 +9,7 @@ import functools
 import importlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -24,12 +25,14 @@ from hespas.dialects.op_kinds import RECOMPUTATION_SCOPE
 from hespas.frontends.pytorch import (
     attention,
     embedding_bags,
+    layer_functions,
     linear_algebra,
     matrix_products,
     resampling,
 )
 from hespas.support.errors import HespasError, extract_first_line
 
+FOR_EACH = "_foreach_"  # the prefix of ops that take lists of tensors
 MODULE = "hespas_module"  # key of a node's metadata: its module, such as ``layers.0.mlp``
 RECOMPUTED = "hespas_recomputed"  # key of a node that torch.utils.checkpoint runs again
 # Ops whose gradients JAX's rule for the forward op computes.
@@ -38,6 +41,8 @@ GRADIENTS = {
     for name in (
         "_adaptive_avg_pool2d",
         "_adaptive_avg_pool3d",
+        "adaptive_max_pool2d",
+        "adaptive_max_pool3d",
         "avg_pool2d",
         "avg_pool3d",
         "max_pool2d_with_indices",
@@ -56,6 +61,7 @@ GRADIENTS = {
 CONVOLUTIONS = (torch.ops.aten.convolution, torch.ops.aten.convolution_backward)
 # Ops that torchax lacks, or implements incorrectly.
 JAX_FUNCTIONS = {
+    "_cdist_backward": layer_functions.differentiate_distances,
     "_embedding_bag": embedding_bags.apply_embedding_bag,
     "_embedding_bag_forward_only": embedding_bags.apply_embedding_bag,
     "_embedding_bag_backward": embedding_bags.differentiate_embedding_bag,
@@ -67,6 +73,10 @@ JAX_FUNCTIONS = {
     "_linalg_solve_ex": linear_algebra.solve_equations,
     "_scaled_mm": matrix_products.apply_scaled_product,
     "_weight_int8pack_mm": matrix_products.apply_packed_product,
+    "_weight_norm_interface_backward": layer_functions.differentiate_scaled_weight,
+    "adaptive_max_pool2d": layer_functions.pool_maxima,
+    "adaptive_max_pool3d": layer_functions.pool_maxima,
+    **layer_functions.ROUNDING,
     **resampling.NEAREST,
 }
 RANDOM_FUNCTIONS = {  # ... from a key and a tensor, whose shape and type the result has
@@ -156,9 +166,45 @@ def get_op_decompositions() -> dict[Any, Any]:
         **core,
         **_import_torchax("decompositions").DECOMPOSITIONS,
         **get_decompositions(batch_norm),
+        **_list_loops(),
     }
     kept = {*GRADIENTS, *(f"aten.{name}.default" for name in JAX_FUNCTIONS)}
     return {op: rule for op, rule in table.items() if str(op) not in kept}
+
+
+def _list_loops() -> dict[Any, Callable[..., Any]]:
+    """Return decompositions of the ops of lists of tensors, such as ``torch._foreach_add``."""
+    names = (name for name in dir(torch) if name.startswith(FOR_EACH) and not name.endswith("_"))
+    packets = {name.removeprefix(FOR_EACH): getattr(torch.ops.aten, name) for name in names}
+    return {
+        getattr(packet, overload): functools.partial(_apply_to_each, name)
+        for name, packet in packets.items()
+        for overload in packet.overloads()
+    }
+
+
+# Functions of one tensor that have another name, and take numbers as well as tensors.
+_NAMES_OF_ONE: dict[str, Callable[..., Any]] = {
+    "maximum": torch.clamp_min,
+    "minimum": torch.clamp_max,
+    "norm": torch.linalg.vector_norm,
+}
+
+
+def _apply_to_each(name: str, *args: Any, **kwargs: Any) -> list[Any]:
+    """Apply an op to the tensors of lists, one after another."""
+    if name in ("addcdiv", "addcmul") and len(args) == 4:  # with a factor, a keyword of the op
+        function = getattr(torch, name)
+        return [function(*call, value=factor) for *call, factor in _zip_lists(*args)]
+    function = _NAMES_OF_ONE.get(name) or getattr(torch, name)
+    return [function(*call, **kwargs) for call in _zip_lists(*args)]
+
+
+def _zip_lists(*args: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the operands of each element of lists; what is no list belongs to all of them."""
+    count = next(len(part) for part in args if isinstance(part, (list, tuple)))
+    rows = (part if isinstance(part, (list, tuple)) else [part] * count for part in args)
+    return zip(*rows, strict=True)
 
 
 def to_jax_dtype(kind: torch.dtype) -> Any:
@@ -185,6 +231,14 @@ def _select_gradients(gradients: Sequence[Any], is_returned: Sequence[bool]) -> 
     )
 
 
+@dataclass(frozen=True)
+class MeshPart:
+    """Groups of ``size`` neighbours on a mesh axis."""
+
+    axis: str
+    size: int
+
+
 class _RandomKeys:
     """A source of random keys for torchax that yields the same keys in every run."""
 
@@ -208,7 +262,7 @@ class JaxInterpreter(torch.fx.Interpreter):
     def __init__(
         self,
         graph: torch.fx.GraphModule,
-        axes: Mapping[str, str],
+        axes: Mapping[str, str | MeshPart],
         captured: Mapping[str, Any],
     ) -> None:
         super().__init__(graph)
@@ -341,8 +395,8 @@ class JaxInterpreter(torch.fx.Interpreter):
         if "upsample" in name:  # linear, so that only the shape of the operand matters
             output_size, shape, *settings = args
             x, settings = jax.numpy.zeros(shape, gradient.dtype), [output_size, *settings]
-        elif name.startswith("_adaptive"):
-            settings = [gradient.shape[2:]]
+        elif "adaptive" in name:
+            settings = [gradient.shape[-int(name[-2]) :]]
         elif name.startswith("max"):  # ends with its indices
             del settings[-1]
         forward = self.make_function(getattr(torch.ops.aten, name).default, settings, x)
@@ -398,6 +452,10 @@ class JaxInterpreter(torch.fx.Interpreter):
                 f"{target} runs over a process group that is not an axis of the mesh",
                 remedy="use process groups of the DeviceMesh that is passed as mesh",
             )
+        if isinstance(axis, MeshPart) and name == "all_gather_into_tensor":
+            ranks = range(jax.lax.axis_size(axis.axis))
+            groups = [list(ranks[first : first + axis.size]) for first in ranks[:: axis.size]]
+            return jax.lax.all_gather(x, axis.axis, axis_index_groups=groups, tiled=True)
         if name == "all_reduce" and args[1] in REDUCTIONS:
             return REDUCTIONS[args[1]](x, axis)
         if name == "all_gather_into_tensor":

@@ -24,6 +24,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as pytree
 
+from hespas.frontends.pytorch.aten_ops import MeshPart
 from hespas.frontends.pytorch.aten_trace import mark_recomputed_nodes
 from hespas.support.errors import HespasError
 
@@ -45,11 +46,7 @@ def _format_place(name: str) -> str:
 
 @contextlib.contextmanager
 def run_wrappers_by_ops(module: torch.nn.Module | None) -> Iterator[None]:
-    """Let the wrappers of data parallelism in a module communicate by ops instead of by hooks.
-
-    Raises:
-        HespasError: If a unit keeps its parameters on a part of the devices between the passes.
-    """
+    """Let the wrappers of data parallelism in a module communicate by ops instead of by hooks."""
     if module is None:
         yield
         return
@@ -71,18 +68,11 @@ def run_wrappers_by_ops(module: torch.nn.Module | None) -> Iterator[None]:
 def _collect_units(root: torch.nn.Module, saved: _SavedWeights) -> dict[Any, list[_ShardedUnit]]:
     """Collect the groups of parameters that are gathered together, by the state that FSDP keeps."""
     units: dict[Any, list[_ShardedUnit]] = {}
-    for name, module in root.named_modules():
+    for module in root.modules():
         if not isinstance(module, FSDPModule) or (state := module._get_fsdp_state()) in units:
             continue
         # Unless the user has said otherwise, the outermost unit keeps its parameters.
         is_kept = module is root and state._auto_reshard_after_forward
-        for group in state._fsdp_param_groups:
-            if group._use_post_forward_mesh:
-                raise HespasError(
-                    f"{_format_place(name)} keeps its parameters on a part of the devices between "
-                    "its passes, because reshard_after_forward is a number",
-                    remedy="call fully_shard with reshard_after_forward=True or False",
-                )
         units[state] = [
             _ShardedUnit(group, group._reshard_after_forward and not is_kept, saved)
             for group in state._fsdp_param_groups
@@ -155,7 +145,9 @@ class _ShardedUnit:
     """Parameters that FSDP gathers by one collective.
 
     ``weights`` are the gathered parameters while a forward or backward pass uses them. If the unit
-    is ``resharded``, they are dropped after the forward pass.
+    is ``resharded``, they are dropped after the forward pass, but for the ``kept`` parts where some
+    of the devices, ``kept_group``, hold a copy for the backward pass. ``flat`` are the gathered
+    parameters with the padding of a number of rows that the devices do not divide.
     """
 
     def __init__(self, group: Any, resharded: bool, saved: _SavedWeights) -> None:
@@ -170,7 +162,14 @@ class _ShardedUnit:
             for info in infos
         ]
         self.resharded, self.saved = resharded, saved
+        self.kept_group: Any = (
+            group.post_forward_mesh_info.shard_process_group
+            if group._use_post_forward_mesh
+            else None
+        )
         self.weights: Any = None
+        self.flat: list[torch.Tensor] = []
+        self.kept: list[torch.Tensor] | None = None
 
     def get_weight(self, number: int) -> torch.Tensor:
         """Return a gathered parameter, which stays sharded over axes that are not FSDP's."""
@@ -187,21 +186,33 @@ class _ShardedUnit:
         return self.weights[number]
 
     def drop_resharded_weights(self) -> None:
-        if self.resharded:
-            self.weights = None
+        if not self.resharded:
+            return
+        if self.kept_group is not None and self.weights is not None:
+            count = self.kept_group.size()
+            self.kept = [flat[: flat.numel() // count].clone() for flat in self.flat]
+        self.weights = None
+
+    def drop_weights(self) -> None:
+        """Drop the weights, and what is kept of them, after the backward pass."""
+        self.weights = self.kept = None
 
     def gather_shards(self, shards: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Gather parameters of their shards, in the type in which the unit computes."""
         shards = _cast_floats(list(shards), self.policy.param_dtype)
-        group = self.mesh.shard_process_group
-        dims = [parameter.fsdp_placement.dim for parameter in self.parameters]
-        flat = torch.cat([x.reshape(-1) for x in shards])
-        gathered = _run_collective("all_gather_into_tensor", flat, group, group.size())
-        parts = gathered.view(group.size(), -1).split([x.numel() for x in shards], 1)
-        return [
-            part.reshape(-1, *x.shape).movedim(0, dim).flatten(dim, dim + 1).clone()
-            for part, x, dim in zip(parts, shards, dims, strict=True)
-        ]
+        group, parts = self.mesh.shard_process_group, [x.reshape(-1) for x in shards]
+        count = group.size()
+        if self.kept is not None:
+            group, parts = self.kept_group, self.kept
+        gathered = _run_collective("all_gather_into_tensor", torch.cat(parts), group, group.size())
+        rows = gathered.view(group.size(), -1).split([x.numel() for x in parts], 1)
+        self.flat = [row.reshape(-1) for row in rows]
+        weights = []
+        for flat, x, parameter in zip(self.flat, shards, self.parameters, strict=True):
+            dim, size = parameter.fsdp_placement.dim, parameter._orig_size
+            weight = flat.view(count, *x.shape).movedim(0, dim).flatten(dim, dim + 1)
+            weights.append(weight.narrow(dim, 0, size[dim]).clone())
+        return weights
 
     def reduce_gradients(
         self, gradients: Sequence[torch.Tensor | None]
@@ -209,13 +220,12 @@ class _ShardedUnit:
         """Average gradients of gathered parameters over the devices, and return their shards."""
         group = self.mesh.shard_process_group
         kind = self.policy.reduce_dtype
-        rows = {
-            number: gradient.to(kind or gradient.dtype)
-            .unflatten(dim := self.parameters[number].fsdp_placement.dim, (group.size(), -1))
-            .movedim(dim, 0)
-            for number, gradient in enumerate(gradients)
-            if gradient is not None
-        }
+        rows = {}
+        for number, gradient in enumerate(gradients):
+            if gradient is not None:
+                dim = self.parameters[number].fsdp_placement.dim
+                whole = _pad_dimension(gradient.to(kind or gradient.dtype), dim, group.size())
+                rows[number] = whole.unflatten(dim, (group.size(), -1)).movedim(dim, 0)
         if not rows:
             return list(gradients)
         flat = torch.cat([row.reshape(group.size(), -1) for row in rows.values()], 1)
@@ -246,7 +256,7 @@ class _GatherParameters(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         # All ops that read the weights have been differentiated.
-        ctx.unit.weights = None
+        ctx.unit.drop_weights()
         needed = zip(gradients, ctx.needs_input_grad[1:], strict=True)
         wanted = [gradient if is_needed else None for gradient, is_needed in needed]
         return (None, *ctx.unit.reduce_gradients(wanted))
@@ -362,6 +372,24 @@ class _SavedWeights:
             return local if spec is None else _distribute_like(local, spec)
 
 
+def _list_groups(module: torch.nn.Module) -> Sequence[Any]:
+    """List the groups of parameters that FSDP gathers for a module."""
+    return module._get_fsdp_state()._fsdp_param_groups if isinstance(module, FSDPModule) else ()
+
+
+def find_kept_groups(module: torch.nn.Module | None) -> dict[str, MeshPart]:
+    """Find the groups of devices that keep parameters between the passes, by their names."""
+    groups: dict[str, MeshPart] = {}
+    for child in module.modules() if module is not None else ():
+        for group in _list_groups(child):
+            if group._use_post_forward_mesh:
+                mesh, kept = group.mesh_info, group.post_forward_mesh_info
+                axis = mesh.mesh.mesh_dim_names[mesh.shard_mesh_dim]
+                name = str(kept.shard_process_group.group_name)
+                groups[name] = MeshPart(axis, kept.shard_mesh_size)
+    return groups
+
+
 def _run_collective(name: str, operand: torch.Tensor, group: Any, *settings: Any) -> torch.Tensor:
     op = getattr(torch.ops._c10d_functional, name)
     return torch.ops._c10d_functional.wait_tensor(op(operand, *settings, group.group_name))
@@ -374,6 +402,15 @@ def _run_flat(
     flat = torch.cat([x.reshape(-1) for x in tensors])
     parts = _run_collective(name, flat, group, *settings).split([x.numel() for x in tensors])
     return [part.view(x.shape) for part, x in zip(parts, tensors, strict=True)]
+
+
+def _pad_dimension(x: torch.Tensor, dim: int, count: int) -> torch.Tensor:
+    """Pad a dimension with zeros to a multiple of ``count``."""
+    missing = -x.shape[dim] % count
+    if not missing:
+        return x
+    shape = [missing if number == dim else size for number, size in enumerate(x.shape)]
+    return torch.cat([x, x.new_zeros(shape)], dim)
 
 
 def _cast_floats(tree: Any, kind: torch.dtype | None) -> Any:

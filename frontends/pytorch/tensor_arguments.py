@@ -93,7 +93,11 @@ def collect_tensor_leaves(
                 unused.discard(pattern or "")
                 spec = PartitionSpec() if pattern is None else patterns[pattern]
             shape = tuple(tensor.shape)
-            local = _divide_shape(label, shape, spec, axes) if is_local else shape
+            local = shape
+            if is_local:
+                local, shape = _divide_shape(
+                    label, shape, spec, axes, is_padded=isinstance(tensor, DTensor)
+                )
             tensor_leaves.append(TensorLeaf(path, label, tensor.dtype, shape, local, spec, tensor))
     if unused:
         raise HespasError(
@@ -137,10 +141,20 @@ def to_partition_spec(tensor: DTensor, axes: Mapping[str, int]) -> PartitionSpec
 
 
 def _divide_shape(
-    label: str, shape: tuple[int, ...], spec: PartitionSpec, axes: Mapping[str, int]
-) -> tuple[int, ...]:
-    """Compute the local shape; raises HespasError if a dimension is not divisible."""
-    local = list(shape)
+    label: str,
+    shape: tuple[int, ...],
+    spec: PartitionSpec,
+    axes: Mapping[str, int],
+    *,
+    is_padded: bool,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Compute the shape on the first device, and that of all devices together.
+
+    Raises:
+        HespasError: If a dimension is not divisible, unless it ``is_padded``: the last devices then
+            have fewer elements of a DTensor, and PyTorch pads what it communicates.
+    """
+    local, whole = list(shape), list(shape)
     for dim, part in enumerate(spec):
         over = part if isinstance(part, tuple) else () if part is None else (part,)
         unknown = [axis for axis in over if axis not in axes]
@@ -148,11 +162,14 @@ def _divide_shape(
             raise HespasError(
                 f"'{label}': {spec} does not fit {list(shape)} on the mesh {dict(axes)}"
             )
-        part_count = math.prod(axes[str(axis)] for axis in over)
-        if local[dim] % part_count:
-            raise HespasError(f"'{label}': {local[dim]} is not divisible by {part_count}")
-        local[dim] //= part_count
-    return tuple(local)
+        for axis in over:
+            local[dim], rest = divmod(local[dim], axes[str(axis)])
+            local[dim] += bool(rest)
+            if rest and not is_padded:
+                part_count = math.prod(axes[str(axis)] for axis in over)
+                raise HespasError(f"'{label}': {shape[dim]} is not divisible by {part_count}")
+        whole[dim] = local[dim] * math.prod(axes[str(axis)] for axis in over)
+    return tuple(local), tuple(whole)
 
 
 def get_value_at_path(tree: Any, path: Path) -> Any:

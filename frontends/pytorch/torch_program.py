@@ -188,7 +188,7 @@ class _TracedGraph:
     graph: torch.fx.GraphModule
     result: Any
     specs: list[PartitionSpec]
-    groups: dict[str, str]
+    groups: dict[str, str | aten_ops.MeshPart]
 
 
 def _collect_captured_tensors(graph: torch.fx.GraphModule) -> dict[str, jax.ShapeDtypeStruct]:
@@ -228,9 +228,10 @@ def _trace_function(
     device = mesh.device_type if mesh is not None else "cpu"
     with data_parallel_wrappers.run_wrappers_by_ops(module):
         graph = aten_trace.trace_aten_graph(run_on_leaves, shapes, module, device)
-    groups = (
-        {str(mesh.get_group(axis).group_name): axis for axis in axes} if mesh is not None else {}
-    )
+    groups: dict[str, str | aten_ops.MeshPart] = {
+        **data_parallel_wrappers.find_kept_groups(module),
+        **({str(mesh.get_group(axis).group_name): axis for axis in axes} if mesh else {}),
+    }
     return _TracedGraph(graph, trees[0], specs, groups)
 
 

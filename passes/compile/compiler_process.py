@@ -234,9 +234,12 @@ def _list_settings(request: CompileRequest) -> dict[str, object]:
     others = {"scheduled", "keep_async", "timeout_s"}  # of the conversion, and of this run
     if request.tpu is not None:
         others.add("devices_per_host")
-    return {
+    settings = {
         name: value for name, value in dataclasses.asdict(request).items() if name not in others
     }
+    if not request.compilation.batched_calls:
+        del settings["compilation"]["batched_calls"]  # what older versions kept is as valid
+    return settings
 
 
 def _run_worker(folder: Path, request: CompileRequest) -> int:

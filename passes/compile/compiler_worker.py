@@ -84,7 +84,7 @@ def _compile_request(folder: Path, request: dict[str, Any]) -> None:
         compile_for_cpu(bytecode, compilation, dump)
         return
     devices = make_gpu_compile_devices(
-        request["library"], request["target"], compilation.device_count, request["devices_per_host"]
+        request["library"], request["target"], compilation, request["devices_per_host"]
     )
     module = ir.Module.parse(bytecode, make_context())
     compile_for_gpu(module, compilation, dump, devices)

@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 
 from hespas.dialects.hlo_groups import expand_mesh_axis_groups
-from hespas.dialects.mlir import hlo_proto_to_stablehlo, ir, make_context, to_mlir_bytecode
-from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+from hespas.dialects.mlir import (
+    DONATED,
+    hlo_proto_to_stablehlo,
+    ir,
+    list_dictionary_entries,
+    make_context,
+    read_boundary_attrs,
+    to_mlir_bytecode,
+)
+from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS, find_entry_function
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
 from hespas.passes.compile import hlo_origin
 from hespas.passes.compile.async_pairs import (
@@ -141,11 +149,30 @@ def _import_program(
     module = ir.Module.parse(hlo_proto_to_stablehlo(proto), context)
     restore_combined_collectives(module)
     restore_async_collectives(module)
+    _restore_donors(module, program)
     if recomputes:
         restore_recomputed_marks(module)
     if places:
         _restore_locations(module, places)
     return module
+
+
+def _restore_donors(module: ir.Module, program: HloProgram) -> None:
+    """Mark the arguments that a program gives away, whatever result gets their memory."""
+    entries = program.module.buffer_donor.entries
+    donors = {one.parameter_number for one in entries if not one.parameter_shape_index}
+    if not donors:
+        return
+    entry, context = find_entry_function(module), module.context
+    count = len(entry.regions[0].blocks[0].arguments)
+    attrs = read_boundary_attrs(entry, "arg_attrs") or [ir.DictAttr.get({}, context)] * count
+    marked = list(attrs)
+    for number in donors & set(range(count)):
+        entries = dict(list_dictionary_entries(attrs[number]))
+        known = {name: attr for name, attr in entries.items() if attr is not None}
+        known[DONATED] = ir.BoolAttr.get(True, context)
+        marked[number] = ir.DictAttr.get(known, context)
+    entry.attributes["arg_attrs"] = ir.ArrayAttr.get(marked, context)
 
 
 def _find_places(program: HloProgram) -> dict[str, Place]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hespas.dialects.mlir import get_attribute, ir, read_boundary_attrs
+from hespas.dialects.mlir import DONATED, get_attribute, ir, read_boundary_attrs
 from hespas.estimators.rules.base import DynamicShape, to_buffer_size
 from hespas.support.errors import find_framework_name
 
@@ -49,7 +49,7 @@ def find_replaced_arguments(module: ir.Module, entry: ir.Operation, results: int
     for number, attributes in enumerate(read_boundary_attrs(entry, "arg_attrs")):
         if "tf.aliasing_output" in attributes:
             result_by_argument[number] = attributes["tf.aliasing_output"].value
-        elif "jax.buffer_donor" in attributes and attributes["jax.buffer_donor"].value:
+        elif DONATED in attributes and attributes[DONATED].value:
             donated.append(number)
     if "mhlo.input_output_alias" in module.operation.attributes:
         for pair in get_attribute(module.operation, "mhlo.input_output_alias"):

@@ -28,13 +28,17 @@ from hespas.dialects.mlir import (
     drop_inner_attributes,
     get_attribute,
     get_call_target,
+    get_defining_op,
     get_symbol_name,
     ir,
     read_boundary_attrs,
+    read_frontend_items,
+    read_frontend_text,
     register_passes,
     replace_module_body,
     walk_operations,
 )
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
     CUSTOM_CALLS,
     CUSTOM_PARTITIONING_CALL,
@@ -45,6 +49,7 @@ from hespas.dialects.op_kinds import (
     PARTITIONER_CALL_TARGETS,
     SHARDING_ATTRS,
     SHARDY_CALL_PREFIX,
+    SHARDY_MESHES,
     find_entry_function,
 )
 from hespas.passes.base import PassRun
@@ -56,7 +61,11 @@ from hespas.passes.prepare.device_grid import (
     write_stated_count,
 )
 from hespas.passes.prepare.mesh_axes import count_mesh_devices
-from hespas.passes.prepare.op_shardings import constrain_sharded_values, split_tuple_sharding
+from hespas.passes.prepare.op_shardings import (
+    HLO_SHARDING,
+    constrain_sharded_values,
+    split_tuple_sharding,
+)
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.replace_host_placements import use_internal_placements
 from hespas.support.errors import HespasError, format_op_place, format_some_places
@@ -69,6 +78,8 @@ ENTRY_NAME = "main"
 XLA_DIALECTS = frozenset(("chlo", "func", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
 # What is carried through XLA if it was stated, and otherwise found again.
 FOUND_AGAIN = frozenset((TRIPS, TRIPS_FOUND, TRIPS_NOTE, BRANCH, BRANCH_FOUND))
+RESULT_SHARDING = "xla.sdy.FuncResultSharding"  # the call that states that of a result
+BATCH_DIMENSIONS = "num_batch_dims"  # the frontend attribute of a call, for XLA's partitioner
 Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
 # The layouts that XLA's importer writes on ops. Before XLA assigns layouts, they say only how XLA
 # itself made the op.
@@ -320,13 +331,16 @@ def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
     """Write meshes that shardings hold themselves as Shardy and XLA's importer read them.
 
     Each mesh within a sharding of Shardy gets a name, as Shardy's own passes do first, and an HLO
-    sharding with a mesh, or a serialised one, becomes the equal one in numbers.
+    sharding with a mesh, or a serialised one, becomes the equal one in numbers. A result of the
+    program that has a sharding only because the returned value has one in HLO has none afterwards.
 
     Raises:
         HespasError: An HLO sharding with a mesh has a form that is not known.
     """
     if _is_left_by_partitioner(module):
         return
+    if SHARDY_MESHES in read_frontend_items(module.operation):
+        _free_results(census.entry)
     texts = _collect_shardings(module, census)
     if census.select_ops_by_dialect("sdy") or any(text.startswith("#sdy") for text in texts):
         register_passes()
@@ -345,6 +359,30 @@ def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
         except ValueError as error:
             raise HespasError(str(error), op=module.operation, remedy=EXPORT) from None
         named_shardings.replace_named_shardings(module)
+
+
+def _free_results(entry: ir.Operation) -> None:
+    """Drop the HLO sharding of each result that Shardy has stated none of by a call."""
+    attrs = read_boundary_attrs(entry, "res_attrs")
+    if not any(HLO_SHARDING in attr for attr in attrs):
+        return
+    values = get_terminator(entry.regions[0].blocks[0]).operands
+    entry.attributes["res_attrs"] = ir.ArrayAttr.get(
+        [
+            attr
+            if _is_stated_result(value)
+            else ir.DictAttr.get(
+                {item.name: item.attr for item in attr if item.name != HLO_SHARDING}, entry.context
+            )
+            for value, attr in zip(values, attrs, strict=True)
+        ],
+        entry.context,
+    )
+
+
+def _is_stated_result(value: ir.Value) -> bool:
+    op = get_defining_op(value)
+    return op is not None and op.name in CUSTOM_CALLS and get_call_target(op) == RESULT_SHARDING
 
 
 def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
@@ -538,11 +576,28 @@ def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSet
         shardy=_uses_shardy(module, census),
         free_parameters=_find_unsharded(census.entry, "arg_attrs"),
         free_results=_find_unsharded(census.entry, "res_attrs"),
+        batched_calls=_list_batched_calls(census),
     )
+
+
+def _list_batched_calls(census: ModuleCensus) -> tuple[str, ...]:
+    """List the targets of custom calls that say which of their dimensions are a batch.
+
+    JAX says so of the routines that it has registered for XLA's partitioner, which needs layouts.
+    """
+    batched, others = set[str](), set[str]()
+    for call in census.select_ops_by_name(*CUSTOM_CALLS):
+        is_batched = "operand_layouts" in call.attributes and read_frontend_text(
+            call, BATCH_DIMENSIONS
+        )
+        (batched if is_batched else others).add(get_call_target(call))
+    return tuple(sorted(batched - others))
 
 
 def _uses_shardy(module: ir.Module, census: ModuleCensus) -> bool:
     """Return whether XLA divides the module by the shardings of Shardy."""
+    if SHARDY_MESHES in read_frontend_items(module.operation):
+        return True
     calls = census.select_ops_by_name(*CUSTOM_CALLS)
     if census.select_ops_by_dialect("sdy") or any(
         get_call_target(call).startswith(SHARDY_CALL_PREFIX) for call in calls

@@ -24,11 +24,15 @@ from hespas.support.records import record
 
 Number = int | float | bool
 
-FORWARDS = BARRIERS | {
-    "mhlo.bitcast", "mhlo.copy", "tensor.cast",
+# The result is the operand. Explicit shardings of JAX constrain the counters of loops, too.
+_COPIES = {"mhlo.bitcast", "mhlo.copy", "sdy.reshard", "sdy.sharding_constraint"}
+FORWARDS = BARRIERS | _COPIES | {
+    "tensor.cast",
     *(f"{dialect}.{kind}" for dialect in ("stablehlo", "mhlo")
       for kind in ("broadcast_in_dim", "convert", "reshape", "slice", "transpose")),
 }  # fmt: skip
+# The kinds of ops whose elements are those of the operand at the same places.
+ELEMENT_COPIES = ("convert", "copy", "reshard", "sharding_constraint")
 COMPARE: dict[str, Callable[[Number, Number], bool]] = {
     "LT": lambda a, b: a < b,
     "LE": lambda a, b: a <= b,
@@ -266,7 +270,7 @@ class ScalarEvaluator:
             return _read_constant_element(op, index)
         if kind == "iota":
             return _cast_number(array.type, index[get_attribute(op, "iota_dimension").value])
-        is_copy = op.name in BARRIERS or kind in ("convert", "copy")
+        is_copy = op.name in BARRIERS or kind in ELEMENT_COPIES
         if not is_copy and kind not in ARITHMETIC:
             return (yield array)
         operands = [op.operands[number if op.name in BARRIERS else 0]] if is_copy else op.operands
@@ -394,7 +398,7 @@ def trace_value(
             value = get_terminator(body).operands[number]
         elif op.name in BARRIERS:
             value = op.operands[number]
-        elif op.name in ("mhlo.copy", "mhlo.bitcast"):
+        elif op.name in _COPIES:
             value = op.operands[0]
         else:
             break

@@ -19,10 +19,11 @@ from hespas.dialects.mlir import (
     to_i64_attr,
 )
 from hespas.dialects.op_bodies import get_terminator
-from hespas.dialects.op_kinds import BARRIERS, LOOPS
+from hespas.dialects.op_kinds import BARRIERS, CONSTANTS, FUSION, LOOPS
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import (
+    FORWARDS,
     Number,
     ScalarEvaluator,
     build_scalar_evaluator,
@@ -30,6 +31,7 @@ from hespas.passes.prepare.scalars import (
     get_body,
     get_op_kind,
     read_comparison_direction,
+    read_splat_constant,
     trace_value,
 )
 from hespas.support.errors import (
@@ -49,6 +51,10 @@ MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend o
 MAX_ASSUMED_TRIPS = 10_000  # a larger maximum is there to end a loop at all, and no estimate
 MAX_PATHS_TO_LOOP = 1_000  # from the loops around a loop to it, which multiply from call to call
 MAX_EXECUTIONS = 2_000  # of a loop whose count is found for each of them
+
+
+# The condition of a loop, and the values of the next iteration.
+_Iteration = tuple[ir.Value, list[ir.Value]]
 
 
 @record(frozen=True)
@@ -300,17 +306,19 @@ def find_maximum_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> int | No
     """Find how often the body of a loop runs at most; None if the IR does not determine it.
 
     A condition such as ``i < 50 and error > tolerance`` ends the loop as soon as one of its parts
-    is known not to hold, whatever the others are. The loop is run on its numbers that are known.
+    is known not to hold, whatever the others are. The loop is run on its numbers that are known; of
+    a loop of lanes, those of the lane that runs longest.
     """
     state = _find_known_starts(loop, scalars)
     states: list[Mapping[int, Number]] = []
-    for count, continues, known in _run_loop(loop, scalars, tuple(state), state):
+    lane = _find_longest_lane(loop)
+    for count, continues, known in _run_loop(loop, scalars, tuple(state), state, lane):
         if continues is not None and not continues:
             return count
         states.append(known)
         # By the eighth state, what only settles at first has settled: most loops that depend on
         # data alone are given up here, and not after ten thousand iterations.
-        if count == MAX_ASSUMED_TRIPS or (count == 8 and _is_endless(loop, scalars, states)):
+        if count == MAX_ASSUMED_TRIPS or (count == 8 and _is_endless(loop, scalars, states, lane)):
             break
     return None
 
@@ -322,7 +330,10 @@ def _find_known_starts(loop: ir.Operation, scalars: ScalarEvaluator) -> dict[int
 
 
 def _is_endless(
-    loop: ir.Operation, scalars: ScalarEvaluator, states: Sequence[Mapping[int, Number]]
+    loop: ir.Operation,
+    scalars: ScalarEvaluator,
+    states: Sequence[Mapping[int, Number]],
+    lane: _Iteration | None,
 ) -> bool:
     """Return whether a loop that counted evenly in its last three states goes on too long."""
     first, second, third = states[-3:]
@@ -333,7 +344,7 @@ def _is_endless(
         return False
     late = {n: third[n] + steps[n] * MAX_ASSUMED_TRIPS if steps[n] else third[n] for n in first}
     # The condition may read what the body computes from its counter.
-    runs = itertools.islice(_run_loop(loop, scalars, tuple(states[0]), late), 2)
+    runs = itertools.islice(_run_loop(loop, scalars, tuple(states[0]), late, lane), 2)
     return all(continues is None or continues for _, continues, _ in runs)
 
 
@@ -342,6 +353,7 @@ def _run_loop(
     scalars: ScalarEvaluator,
     numbers: Collection[int],
     state: Mapping[int, Number],
+    iteration: _Iteration | None = None,
 ) -> Iterator[tuple[int, Number | None, Mapping[int, Number]]]:
     """Run a loop on some of its carried values until none of them changes.
 
@@ -350,12 +362,13 @@ def _run_loop(
         scalars: Evaluates the values.
         numbers: The numbers of these values.
         state: Those of them that are known at the start.
+        iteration: What an iteration computes; None for what the ops of the loop say.
 
     Yields:
         (iterations before, condition, None if it is not known, carried values that are known).
     """
     cond, body = (region.blocks[0] for region in loop.regions)
-    test, steps = get_terminator(cond).operands[0], get_terminator(body).operands
+    test, steps = iteration or _read_iteration(loop)
     for count in itertools.count():
         bindings = {cond.arguments[i]: v for i, v in state.items()}
         yield count, scalars.evaluate_with_bindings(test, bindings), state
@@ -365,6 +378,100 @@ def _run_loop(
         if known == state:
             return
         state = known
+
+
+def _read_iteration(loop: ir.Operation) -> _Iteration:
+    """Return the condition of a loop, and what its body returns."""
+    cond, body = (region.blocks[0] for region in loop.regions)
+    return get_terminator(cond).operands[0], list(get_terminator(body).operands)
+
+
+def _find_longest_lane(loop: ir.Operation) -> _Iteration | None:
+    """Find what the lane that runs longest computes; None for a loop that is not one of lanes.
+
+    ``jax.vmap`` makes a loop that runs while the condition of any lane holds. Lanes of which it
+    does not hold keep their values, so that it never holds again for them: the condition of one
+    lane at least has always held, and this lane selects the new values.
+    """
+    test, steps = _read_iteration(loop)
+    reduce = get_defining_op(_skip_copies(test))
+    if reduce is None or get_op_kind(reduce) != "reduce" or len(reduce.operands) != 2:
+        return None
+    if get_op_kind(reduce.regions[0].blocks[0].operations[0].operation) != "or":
+        return None
+    condition = reduce.operands[0]
+    for number, step in enumerate(steps):
+        select = get_defining_op(_skip_copies(step))
+        if select is None or get_op_kind(select) != "select":
+            if not forwards_unchanged(loop, number):
+                return None
+            continue
+        chosen, new, old = select.operands
+        if _skip_copies(old) != loop.regions[1].blocks[0].arguments[number]:
+            return None
+        if not _are_equal_expressions(chosen, condition, loop):
+            return None
+        steps[number] = new
+    return condition, steps
+
+
+def _skip_copies(value: ir.Value) -> ir.Value:
+    """Return what a value is a copy of, as it is or for more elements, in and out of fusions."""
+    while True:
+        if isinstance(value, ir.BlockArgument):
+            fusion, number = value.owner.owner.operation, value.arg_number
+            if fusion.name != FUSION:
+                return value
+            value = fusion.operands[number]
+            continue
+        op = get_defining_op(value)
+        assert op is not None
+        if op.name == FUSION:
+            value = get_terminator(op.regions[0].blocks[0]).operands[
+                ir.OpResult(value).result_number
+            ]
+        elif op.name in FORWARDS - BARRIERS and get_op_kind(op) not in ("slice", "transpose"):
+            value = op.operands[0]
+        else:
+            return value
+
+
+def _are_equal_expressions(step: ir.Value, condition: ir.Value, loop: ir.Operation) -> bool:
+    """Return whether a body computes a value as the condition of its loop does."""
+    cond, body = (region.blocks[0] for region in loop.regions)
+    arguments = list(zip(body.arguments, cond.arguments, strict=True))
+    seen: set[tuple[ir.Value, ir.Value]] = set()
+    pending = [(step, condition)]
+    while pending:
+        left, right = map(_skip_copies, pending.pop())
+        if left == right or (left, right) in seen:
+            continue
+        seen.add((left, right))
+        first, second = get_defining_op(left), get_defining_op(right)
+        if first is None or second is None:
+            if (left, right) not in arguments:
+                return False
+        elif first.name in CONSTANTS and second.name in CONSTANTS:
+            number = read_splat_constant(first)
+            if number is None or number != read_splat_constant(second):
+                return False
+        elif _describe_op(first) == _describe_op(second):
+            pending += zip(first.operands, second.operands, strict=True)
+        else:
+            return False
+    return True
+
+
+def _describe_op(op: ir.Operation) -> tuple[object, ...]:
+    """Describe what an op computes from its operands."""
+    facts = {name: op.attributes[name] for name in op.attributes if "." not in name}
+    bodies = [
+        _describe_op(inner.operation)
+        for region in op.regions
+        for block in region.blocks
+        for inner in block.operations
+    ]
+    return op.name, [value.type for value in op.operands], facts, bodies
 
 
 def _find_condition_inputs(

@@ -228,6 +228,12 @@ def partly_trained():
     return training_case(module, lambda m, x: m(x).pow(2).mean(), torch.randn(4, 32))
 
 
+def pad(value, shape):
+    """Add what the last devices lack of a parameter that they do not divide."""
+    extra = [(0, size - old) for size, old in zip(shape, value.shape, strict=True)]
+    return np.pad(value, extra) if extra else value
+
+
 def distributed(program, values):
     """The results of a program on its mesh of CPU devices."""
     sizes = tuple(program.mesh.values())
@@ -236,9 +242,10 @@ def distributed(program, values):
         axis_types=(AxisType.Auto,) * len(sizes),
     )  # fmt: skip
     specs = jax.tree.leaves(program.in_shardings, is_leaf=lambda leaf: isinstance(leaf, P))
+    shapes = [leaf.shape for leaf in jax.tree.leaves(program.args)]
     placed = [
-        jax.device_put(value, NamedSharding(mesh, spec))
-        for value, spec in zip(numpy(values), specs, strict=True)
+        jax.device_put(pad(value, shape), NamedSharding(mesh, spec))
+        for value, shape, spec in zip(numpy(values), shapes, specs, strict=True)
     ]
     tree = jax.tree.unflatten(jax.tree.structure(program.args), placed)
     with jax.set_mesh(mesh):
@@ -289,15 +296,16 @@ def sharded_training():
 def fully_sharded_training():
     """Steps of ``fully_shard`` with what it composes with, against one device."""
     differences = []
-    for axes, resharded, tensor_parallel in (
-        ({"data": 8}, True, False),
-        ({"data": 8}, False, False),
-        ({"replica": 2, "data": 4}, True, False),
-        ({"data": 4, "tensor": 2}, True, True),
+    for axes, resharded, tensor_parallel, outputs in (
+        ({"data": 8}, True, False, 11),
+        ({"data": 8}, False, False, 8),
+        ({"replica": 2, "data": 4}, True, False, 11),
+        ({"data": 4, "tensor": 2}, True, True, 8),
     ):
-        whole, x = nn.Sequential(MLP(), Repeated(MLP()), nn.Linear(32, 8)), torch.randn(16, 32)
+        whole = nn.Sequential(MLP(), Repeated(MLP()), nn.Linear(32, outputs))
+        x = torch.randn(16, 32)
         with torch.device("meta"):
-            module = nn.Sequential(MLP(), Repeated(MLP()), nn.Linear(32, 8))
+            module = nn.Sequential(MLP(), Repeated(MLP()), nn.Linear(32, outputs))
         mesh = init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
         sharded = mesh["data"] if tensor_parallel else mesh
         for layer in (module[0], module[1].inner):
@@ -318,7 +326,10 @@ def fully_sharded_training():
         )  # fmt: skip
         state = {**single.state, "count": torch.zeros(())}
         *results, _ = distributed(program, (state, x))  # the loss is that of the local batch
-        differences.append(difference(results, single(state, x)[0]))
+        expected = single(state, x)[0]
+        parts = zip(results, numpy(expected), strict=True)
+        cut = [part[tuple(map(slice, like.shape))] for part, like in parts]
+        differences.append(difference(cut, expected))
     return max(differences)
 
 
@@ -343,7 +354,7 @@ def replicated_training():
 
 
 def list_replicated_collectives():
-    """The collectives of a step of DistributedDataParallel, with the types of results."""
+    """The collectives of a step of DistributedDataParallel."""
     mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
     module = nn.Sequential(nn.Linear(1024, 1024), nn.BatchNorm1d(1024), nn.Linear(1024, 512))
     wrapper = DistributedDataParallel(module, device_mesh=mesh)
@@ -354,14 +365,14 @@ def list_replicated_collectives():
     return list_collectives(program)
 
 
-def list_sharded_collectives():
-    """The collectives of a mixed-precision step of ``fully_shard``, with the types of results."""
+def list_sharded_collectives(resharded=None):
+    """The collectives of a mixed-precision step of ``fully_shard``."""
     mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
     with torch.device("meta"):
         module, x = nn.Sequential(MLP(), Repeated(MLP()), MLP()), torch.empty(16, 32)
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
     for child in (module[0], module[1].inner, module):
-        fully_shard(child, mesh=mesh, mp_policy=policy)
+        fully_shard(child, mesh=mesh, mp_policy=policy, reshard_after_forward=resharded)
     step = TorchTrainingStep(module, lambda m, x: m(x).float().pow(2).mean())
     program = to_exportable(
         "case", step, (step.state, x), mesh=mesh, shardings={"batch*": P("data")}
@@ -370,9 +381,14 @@ def list_sharded_collectives():
 
 
 def list_collectives(program):
+    """The collectives of a program with the types of results, and which are in two groups of 4."""
     text = lower_exportable(program).as_text()
-    found = re.findall(r'stablehlo\.(all_\w+|reduce_scatter)".*?-> tensor<(\w+)>', text, re.S)
-    return sorted(" ".join(pair) for pair in found)
+    pattern = r'stablehlo\.(all_\w+|reduce_scatter)"(.*?)-> tensor<(\w+)>'
+    found = re.findall(pattern, text, re.S)
+    return sorted(
+        f"{name} {kind}" + (" in parts" if "tensor<2x4xi64>" in attributes else "")
+        for name, attributes, kind in found
+    )
 
 
 def dropout():
@@ -541,6 +557,18 @@ def linear_algebra():
     )
 
 
+def gradient_case(function, *values):
+    """Compare the result of a function, and its gradients, with PyTorch's."""
+
+    def compute(*values):
+        values = [value.detach().requires_grad_() for value in values]
+        result = function(*values)
+        parts = torch.autograd.grad(result.sin().sum(), values, allow_unused=True)
+        return (result.detach(), *(part for part in parts if part is not None))
+
+    return difference(through_xla(to_exportable("case", compute, values), values), compute(*values))
+
+
 def resampling():
     """Results and gradients of resampled images, most of which torchax has no rule for."""
     x, points = torch.rand(2, 3, 8, 6), torch.rand(2, 5, 4, 2)
@@ -557,25 +585,46 @@ def resampling():
         lambda x, p: functional.interpolate(x[None], scale_factor=2, mode="trilinear"),
         lambda x, p: functional.interpolate(x[None], scale_factor=3),
         lambda x, p: functional.adaptive_avg_pool2d(x, (3, 4)),
+        lambda x, p: functional.adaptive_max_pool2d(x, (4, 3)),
+        lambda x, p: functional.adaptive_max_pool2d(x[0], (3, 4)),
+        lambda x, p: functional.adaptive_max_pool3d(x[None], (2, 5, 4)),
+        lambda x, p: functional.adaptive_max_pool1d(x[0], 5),
         lambda x, p: functional.pad(x, (1, 2, 1, 1), mode="replicate"),
         lambda x, p: functional.grid_sample(x, 2 * p - 1, align_corners=False),
         lambda x, p: functional.softshrink(x),
     ]
 
-    def differentiate(case):
-        def compute(x, points):
-            x, points = (v.detach().requires_grad_() for v in (x, points))
-            result = case(x, points)
-            parts = torch.autograd.grad(result.sin().sum(), (x, points), allow_unused=True)
-            return (result.detach(), *(part for part in parts if part is not None))
+    return max(gradient_case(case, x, points) for case in cases)
 
-        return compute
 
-    worst = []
-    for compute in map(differentiate, cases):
-        program = to_exportable("case", compute, (x, points))
-        worst.append(difference(through_xla(program, (x, points)), compute(x, points)))
-    return max(worst)
+def layers():
+    """Results and gradients of functions of layers that torchax lacks."""
+    x, y, scale = torch.randn(2, 5, 8), torch.randn(2, 7, 8), torch.rand(5) + 0.5
+    zeros = torch.zeros(5, dtype=torch.int32)
+    per_tensor = torch.fake_quantize_per_tensor_affine
+    cases = [
+        *(lambda x, y, s, p=p: torch.cdist(x, y, p) for p in (0.0, 1.0, 2.0, 3.0, torch.inf)),
+        lambda x, y, s: torch._weight_norm(x, s.reshape(1, 5, 1)[:, :1, :1].expand(2, 1, 1), 0),
+        lambda x, y, s: torch._weight_norm(y, s.mean() + torch.ones(1, 1, 8), 2),
+        lambda x, y, s: per_tensor(x, 0.1, 3, -8, 7),
+        lambda x, y, s: per_tensor(x, s[:1].detach(), zeros[:1], -8, 7),
+        lambda x, y, s: torch.fake_quantize_per_channel_affine(x, s.detach(), zeros, 1, -2, 1),
+    ]
+    worst = [gradient_case(case, x, y, scale) for case in cases]
+    program = to_exportable("case", update_lists, (x,))
+    return max(*worst, difference(through_xla(program, (x,)), update_lists(x)))
+
+
+def update_lists(x):
+    """What optimisers do with lists of tensors."""
+    moments = torch._foreach_add([x, 2 * x], [x, x], alpha=0.5)
+    torch._foreach_mul_(moments, [2.0, 3.0])
+    scaled = torch._foreach_addcdiv(moments, moments, torch._foreach_exp(moments), 0.3)
+    mixed = torch._foreach_lerp(torch._foreach_addcmul(scaled, moments, scaled), moments, 0.1)
+    powers = torch._foreach_pow(2.0, torch._foreach_maximum(mixed, 0.5))
+    return torch.stack(torch._foreach_norm(powers)), *torch._foreach_addcmul(
+        mixed, mixed, mixed, [0.5, 2.0]
+    )
 
 
 def random_values():
@@ -669,12 +718,6 @@ def errors():
         x.add_(1)
         return x
 
-    def distances(x):
-        x = x.detach().requires_grad_()
-        with torch.enable_grad():
-            y = torch.cdist(x, x + 1)
-            return torch.autograd.grad(y.sum(), [x])[0]
-
     with warnings.catch_warnings(action="ignore"):
         early_region = torch.autocast("cuda", torch.bfloat16)
     model = MLP()
@@ -701,11 +744,8 @@ def errors():
             "case", lambda x: x, (x,), mesh=mesh, shardings={"x": P(None, "data")}
         ),
         "arguments": lambda: to_exportable("case", MLP(), (x, x)),
-        "op": lambda: lower_exportable(to_exportable("case", distances, (x,))),
+        "op": lambda: lower_exportable(to_exportable("case", torch.poisson, (x,))),
         "own op": lambda: lower_exportable(to_exportable("case", lambda x: doubled(x), (x,))),
-        "part of the group": lambda: to_exportable(
-            "case", fully_shard(MLP(), mesh=mesh, reshard_after_forward=4), (x,), mesh=mesh
-        ),
         "no mesh of shards": lambda: to_exportable("case", fully_shard(MLP(), mesh=mesh), (x,)),
         "captured meta": lambda: to_exportable("case", lambda y: y + x, (torch.empty(4, 6),)),
         "keywords": lambda: to_exportable(
@@ -770,6 +810,7 @@ def main():
         "integer product": integer_product,
         "grouped products": grouped_products,
         "products of 8 bits": products_of_eight_bits,
+        "layers": layers,
         "linear algebra": linear_algebra,
         "random values": random_values,
         "resampling": resampling,
@@ -789,6 +830,7 @@ def main():
                 "types": types,
                 "precisions": precisions,
                 "sharded collectives": list_sharded_collectives(),
+                "partly sharded collectives": list_sharded_collectives(4),
                 "replicated collectives": list_replicated_collectives(),
             }
         )

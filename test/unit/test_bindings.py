@@ -47,7 +47,8 @@ module @m {
         "mlir._mlir_libs._mlir.rewrite.walk_and_apply_patterns",
         "xla_client.CompileOptions", "xla_client.DeviceAssignment", "xla_client.DeviceList",
         "xla_client.load_pjrt_plugin_dynamically", "xla_client.make_c_api_device_topology",
-        "xla_client.make_cpu_client", "xla_client.register_custom_call_target",
+        "xla_client.make_cpu_client", "xla_client.register_custom_call_as_batch_partitionable",
+        "xla_client.register_custom_call_target",
     ],
 )  # fmt: skip
 def test_every_name_of_jaxlib_is_there(name):

@@ -196,13 +196,14 @@ def test_a_program_for_several_platforms_is_that_of_the_node(platforms, products
             assert (facts["lowered_for"] == own) == (own in platforms)
 
 
-@pytest.mark.parametrize("dims", ["b=64", "arg0=64x32"])
-def test_a_program_for_several_platforms_may_have_symbolic_dimensions(dims):
-    """The number of the platform is no argument of the user's."""
+@pytest.mark.parametrize(("dims", "rows"), [("b=64", 64), ("arg0=64x32", 64), ("", 128)])
+def test_a_program_for_several_platforms_may_have_symbolic_dimensions(dims, rows):
+    """The number of the platform is no argument of the user's; assumed sizes count as stated."""
     x = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 32"), jnp.bfloat16)
     exported = jax.export.export(jax.jit(lambda x: x @ x.T), platforms=("cpu", "cuda"))(x)
     result = hespas.estimate(exported, node=NODE, form="as-is", dims=dims)
-    assert get_model_flops(result) == result.summary.figures["flops"] == 2 * 64 * 32 * 64
+    assert get_model_flops(result) == result.summary.figures["flops"] == 2 * rows * 32 * rows
+    assert sum("sizes assumed" in warning for warning in result.warnings) == (not dims)
 
 
 def test_the_platforms_of_a_serialised_program():

@@ -15,7 +15,7 @@ from support.hlo import wrap_hlo_proto
 import hespas
 from hespas import frontends, passes
 from hespas.dialects.attr_codec import read_communicators
-from hespas.dialects.attrs import CommAttr
+from hespas.dialects.attrs import CommAttr, MemoryAttr
 from hespas.dialects.hlo_schema import parse_hlo_module
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
@@ -429,6 +429,38 @@ def test_manual_computations_of_hlo_before_optimisation(form):
     assert re.search(r"@main\(%arg0: tensor<256x256xf32>.*, %arg1: tensor<256x512xf32>", prepared)
     assert prepared.count('"stablehlo.all_reduce"') == prepared.count("stablehlo.dot ") == 2
     assert "custom_call" not in prepared
+
+
+# `jax.jit(f).lower(x, w).compiler_ir("hlo")`: a constraint in the program, and one on its result.
+CONSTRAINED = """HloModule jit_f, buffer_donor={ (0, {}) }, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>}}
+
+ENTRY main {
+  x = f32[256,512]{1,0} parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\\"x\\"}, {}]>"}
+  w = f32[512,1024]{1,0} parameter(1), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{}, {\\"y\\"}]>"}
+  dot = f32[256,1024]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  hidden = f32[256,1024]{1,0} custom-call(dot), custom_call_target="Sharding", sharding={devices=[2,4]<=[8]}, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{\\"x\\"}, {\\"y\\"}]>]>"}
+  tanh = f32[256,1024]{1,0} tanh(hidden)
+  out = f32[256,512]{1,0} dot(tanh, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  ROOT result = f32[256,512]{1,0} custom-call(out), custom_call_target="Sharding", sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{\\"x\\"}, {}]>]>"}
+}
+"""  # noqa: E501
+
+
+def test_constraints_of_hlo_before_optimisation():
+    """XLA divides it by Shardy, whose constraints HLO keeps as attributes of GSPMD's."""
+    module = hespas.read(CONSTRAINED.encode())
+    passes.run_pipeline(module, "prepare,memory-annotate", PassRun(note=lambda _: None))
+    prepared = str(module)
+    types = (
+        r"@main\(%arg0: tensor<128x512xf32> .*, %arg1: tensor<512x256xf32>.* -> tensor<128x512xf32>"
+    )
+    assert re.search(types, prepared)
+    assert prepared.count('"stablehlo.all_reduce"') == 1
+    assert "all_gather" not in prepared
+    # The result gets the memory of the first argument.
+    memory = MemoryAttr.read_from_op(module.operation)
+    assert memory is not None
+    assert memory.argument_bytes == 4 * (128 * 512 + 512 * 256)
 
 
 def test_the_wanted_dump_is_that_of_the_program(tmp_path):

@@ -17,6 +17,7 @@ from hespas.dialects.xla import hlo_proto_to_text
 FILES = ("xla/service/hlo.proto", "xla/xla_data.proto")
 # Our name of a message to XLA's, where XLA's is nested in another message.
 NESTED = {
+    "BufferDonorEntryProto": "HloBufferDonorProto.BufferDonorEntryProto",
     "SequencesEntry": "HloScheduleProto.SequencesEntry",
     "InstructionSequence": "HloScheduleProto.InstructionSequence",
     "FileLocation": "StackFrameIndexProto.FileLocation",

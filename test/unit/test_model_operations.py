@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax.ad_checkpoint import checkpoint_name
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from support.budgets import thin_out
 
 from hespas.dialects.mlir import ir
@@ -83,6 +83,32 @@ def test_loops_and_nested_functions_count_every_execution():
     assert count_model_flops(forward) == 5 * 2 * 2 * 32 * 64 * 64
     step = lower(jax.grad(run_twice, argnums=(0, 1)), array(64, 64), array(32, 64))
     assert count_model_flops(step) == 3 * 5 * 2 * 2 * 32 * 64 * 64
+
+
+def test_explicit_shardings_do_not_hide_loops():
+    """JAX constrains the counters of loops, too."""
+    mesh = AbstractMesh((2, 4), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
+
+    def step(w, x):
+        multiply = lambda x, w: (jnp.einsum("bd,df->bf", x, w, out_sharding=rows), None)  # noqa: E731
+        return jax.lax.scan(multiply, x, w)[0]
+
+    rows = PartitionSpec("data", None)
+    args = (
+        array(5, 64, 64, sharding=NamedSharding(mesh, PartitionSpec(None, None, "model"))),
+        array(32, 64, sharding=NamedSharding(mesh, rows)),
+    )
+    assert count_model_flops(lower(step, *args)) == 5 * 2 * 32 * 64 * 64
+
+
+def test_a_loop_whose_bound_is_the_counter_of_another_counts_as_it_is_estimated():
+    """6 executions of 0 to 5 iterations, 2.5 on average: ``prepare`` assumes 3."""
+
+    def step(x):
+        inner = lambda count, x: jax.lax.fori_loop(0, count, lambda _, x: x @ x, x)  # noqa: E731
+        return jax.lax.fori_loop(0, 6, inner, x)
+
+    assert count_model_flops(lower(step, array(8, 8))) == 6 * 3 * 2 * 8**3
 
 
 def test_values_that_are_kept_on_the_host_have_no_operations():

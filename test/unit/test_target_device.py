@@ -103,6 +103,32 @@ def test_a_program_may_have_an_abstract_mesh_of_its_own(platform):
         lower_exportable(other, platform)
 
 
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_a_kernel_in_a_shard_map_sees_the_device_of_the_target(platform):
+    """JAX 0.12 lowers no kernel of a GPU otherwise: the mesh of a shard_map has no device."""
+    pallas = pytest.importorskip("jax.experimental.pallas")
+    options = {}
+    if platform == "cuda":
+        triton = pytest.importorskip("jax.experimental.pallas.triton")
+        options["compiler_params"] = triton.CompilerParams()
+    row = jax.ShapeDtypeStruct((128,), jnp.float32)
+
+    def double(x_ref, y_ref):
+        y_ref[...] = 2 * x_ref[...]
+
+    def scale(mesh, x):
+        kernel = pallas.pallas_call(double, out_shape=row, **options)
+        rows = P("data")
+        return jax.shard_map(kernel, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=False)(x)
+
+    own = AbstractMesh((4,), ("data",), axis_types=(AxisType.Auto,))
+    x = jax.ShapeDtypeStruct((512,), jnp.float32, sharding=jax.NamedSharding(own, P("data")))
+    lowered = lower_function(functools.partial(scale, own), (x,), platform)
+    assert "custom_call" in lowered.as_text()
+    program = Exportable("scale", functools.partial(scale, own), (x,), mesh={"data": 4})
+    assert "custom_call" in lower_exportable(program, platform).as_text()
+
+
 def test_a_mesh_of_absent_devices_is_that_of_the_context():
     """A program that makes a mesh of devices is lowered for the platform of the target."""
     with enter_target_device(find_target_device("tpu", "TPUv5e")):

@@ -352,3 +352,32 @@ module @mirrored_eq {
     return %x : tensor<8xf32>
   }
 }
+
+// -----
+
+/// Explicit shardings of JAX constrain the counter, too.
+
+// CHECK-LABEL: module @constrained
+// CHECK: hespas.trips = 4 : i64
+module @constrained {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8xf32>
+    cond {
+      %four = stablehlo.constant dense<4> : tensor<i32>
+      %j = sdy.sharding_constraint %i <@mesh, []> : tensor<i32>
+      %bound = sdy.sharding_constraint %four <@mesh, []> : tensor<i32>
+      %c = stablehlo.compare LT, %j, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = sdy.sharding_constraint %i <@mesh, []> : tensor<i32>
+      %next = stablehlo.add %j, %one : tensor<i32>
+      %k = sdy.sharding_constraint %next <@mesh, []> : tensor<i32>
+      %new = stablehlo.tanh %y : tensor<8xf32>
+      stablehlo.return %k, %new : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}
