@@ -142,12 +142,13 @@ GSPMD_CALL_TARGETS = {  # by the targets that stand for Shardy's manual computat
 }
 SHARDY_CALL_PREFIX = "xla.sdy."  # of the custom calls that stand for Shardy's ops in HLO
 SHARDY_MESHES = "xla.sdy.meshes"  # the frontend attribute of a module in which HLO keeps all of it
+RESULT_SHARDING_TARGET = "xla.sdy.FuncResultSharding"  # states that of a result
 SHARDING_CALL_TARGET = "Sharding"  # GSPMD's constraint
 PARTITIONER_CALL_TARGETS = MANUAL_CALL_TARGETS | {SHARDING_CALL_TARGET}
 FORWARDING_CALL_TARGETS = frozenset(  # results are the operands
     (
-        "LayoutConstraint", "PipelineMarker", "xla.sdy.FuncResultSharding",
-        *PARTITIONER_CALL_TARGETS, *GSPMD_CALL_TARGETS,
+        "LayoutConstraint", "PipelineMarker", RESULT_SHARDING_TARGET, *PARTITIONER_CALL_TARGETS,
+        *GSPMD_CALL_TARGETS,
     )
 )  # fmt: skip
 PLACEMENT_CALL_TARGETS = frozenset(("annotate_device_placement", "MoveToDevice", "MoveToHost"))

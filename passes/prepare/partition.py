@@ -47,6 +47,7 @@ from hespas.dialects.op_kinds import (
     NUM_PARTITIONS,
     NUM_REPLICAS,
     PARTITIONER_CALL_TARGETS,
+    RESULT_SHARDING_TARGET,
     SHARDING_ATTRS,
     SHARDY_CALL_PREFIX,
     SHARDY_MESHES,
@@ -78,7 +79,6 @@ ENTRY_NAME = "main"
 XLA_DIALECTS = frozenset(("chlo", "func", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
 # What is carried through XLA if it was stated, and otherwise found again.
 FOUND_AGAIN = frozenset((TRIPS, TRIPS_FOUND, TRIPS_NOTE, BRANCH, BRANCH_FOUND))
-RESULT_SHARDING = "xla.sdy.FuncResultSharding"  # the call that states that of a result
 BATCH_DIMENSIONS = "num_batch_dims"  # the frontend attribute of a call, for XLA's partitioner
 Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
 # The layouts that XLA's importer writes on ops. Before XLA assigns layouts, they say only how XLA
@@ -382,7 +382,9 @@ def _free_results(entry: ir.Operation) -> None:
 
 def _is_stated_result(value: ir.Value) -> bool:
     op = get_defining_op(value)
-    return op is not None and op.name in CUSTOM_CALLS and get_call_target(op) == RESULT_SHARDING
+    return (
+        op is not None and op.name in CUSTOM_CALLS and get_call_target(op) == RESULT_SHARDING_TARGET
+    )
 
 
 def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:

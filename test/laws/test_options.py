@@ -165,6 +165,7 @@ def has_effect(case: OptionCase, folder: Path) -> bool:
     return bool(find_differences(run_by_command(default, folder), run))
 
 
+@pytest.mark.long
 def test_other_rates_of_a_device_keep_the_settings_of_its_estimator(tmp_path: Path) -> None:
     """Each sensitivity begins at the time that was estimated with all options."""
     for case in list_cases():
@@ -208,6 +209,7 @@ def predict_by_validation(case: OptionCase, options: RunOptions, folder: Path) -
     return flow["cells"][0]["predicted_s"]
 
 
+@pytest.mark.long
 def test_validation_predicts_what_a_run_estimates(tmp_path: Path) -> None:
     for case, options in thin_out(list_option_values(), 3):
         if case.option not in ("split", *COMPILE_OPTIONS):  # it optimises no such program

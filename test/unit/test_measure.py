@@ -111,6 +111,7 @@ def test_another_version_measures_again(measured):
     assert measured(cls=Newer)[1].measured == 2
 
 
+@pytest.mark.long
 def test_jobs_do_not_change_results(measured):
     one, _, _ = measured(options={"cache": "none"})
     two, statistics, _ = measured(options={"cache": "none", "jobs": 2})

@@ -624,7 +624,7 @@ def test_no_label_of_a_heat_map_is_cut(tmp_path, figures, rows_, columns):
     assert "time over the best of the row" in {text.get_text() for text in figures[0].findobj(Text)}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_text_of_a_plot_is_cut(place, tmp_path, figures):
     out = str(place / "step.mlir.out")
     assert run("show", out, "--plots", str(tmp_path)) == 0

@@ -53,7 +53,7 @@ def test_no_estimator_is_faster_than_the_arrays(capsys):
     assert data["skipped"] == {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_not_there_is_told(capsys):
     assert run("--sizes", "64") == 0
     caught = capsys.readouterr()

@@ -87,6 +87,7 @@ def check(capsys, row, **more):
     assert row_figures == flat(alone(capsys, cell, **more))
 
 
+@pytest.mark.long
 def test_cells_are_those_of_run_small(place, capsys):
     outcome = sweep(
         {
@@ -155,6 +156,7 @@ def test_node_files_keep_their_name(place, capsys):
     assert row["node"] == "own[memory_bandwidth=1e+09]"
 
 
+@pytest.mark.long
 def test_settings_and_gaps_are_those_of_run(place, capsys):
     Path("odd.mlir").write_text(
         PROGRAM.replace("stablehlo.tanh %0", "stablehlo.custom_call @f(%0)").replace(
@@ -246,6 +248,7 @@ def test_measured_cells_are_not_kept_here(place):
     assert sweep_runner.SweepCellFactory().make_cell({**cell, "estimator": "roofline"}).key
 
 
+@pytest.mark.long
 def test_an_error_is_a_row(place, capsys):
     keys = {
         "mlir": ["step.mlir", "step-8.mlir"], "node": "TPUv4",

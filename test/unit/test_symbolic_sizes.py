@@ -53,6 +53,7 @@ def test_an_estimate_names_its_argument() -> None:
     assert 'set them with dims="b=8,s=1024", or dims="arg0=8x1024x64"' in warning
 
 
+@pytest.mark.long
 def test_sizes_of_a_sweep_are_not_mixed(capsys) -> None:
     keys = {
         "mlir": "step.mlir", "node": ["H100_80GB", "A100_SXM_80GB"], "estimator": "roofline",
