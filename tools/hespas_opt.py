@@ -711,7 +711,8 @@ def _write_module_output(options: argparse.Namespace, data: bytes) -> None:
     if not options.disable_output:
         from hespas.workflows import module_output
 
-        module_output.write_file_or_stdout(options.output, data)
+        packed = module_output.compress_for_file(options.output, data)
+        module_output.write_file_or_stdout(options.output, packed)
 
 
 def script() -> None:

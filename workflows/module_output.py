@@ -51,15 +51,18 @@ def encode_module(
         locations: Whether text includes names and locations; bytecode always does.
         bytecode: Whether the form is bytecode for any ending.
     """
-    base, _, packing = output.rpartition(".")
-    packing = packing if base and packing in ("xz", "gz") else ""
-    is_bytecode = bytecode or (base if packing else output).endswith(".mlirbc")
+    is_bytecode = bytecode or output.removesuffix(".xz").removesuffix(".gz").endswith(".mlirbc")
     data = to_mlir_bytecode(module) if is_bytecode else to_mlir_text(module, locations=locations)
-    if packing == "xz":
+    return compress_for_file(output, data)
+
+
+def compress_for_file(output: str, data: bytes) -> bytes:
+    """Compress data if the name of its file ends in ``.xz`` or ``.gz``."""
+    if output.endswith(".xz"):
         import lzma
 
         return lzma.compress(data)
-    if packing == "gz":
+    if output.endswith(".gz"):
         import gzip
 
         return gzip.compress(data, mtime=0)

@@ -15,6 +15,7 @@ from hespas.dialects.mlir import make_context
 from hespas.passes.native_passes import NAMES, list_native_passes
 from hespas.passes.pipeline import parse_pipeline, resolve_native_passes
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.packed_data import unpack_bytes
 from hespas.tools import hespas_opt
 from hespas.tools.console_scripts import run_tool_main
 
@@ -58,6 +59,16 @@ def folder(tmp_path, monkeypatch):
 
 def run(*argv: str) -> int:
     return run_tool_main(hespas_opt.main, list(argv))
+
+
+@pytest.mark.parametrize("ending", ["xz", "gz"])
+def test_what_is_written_is_compressed_as_its_name_says(ending: str, tmp_path: Path) -> None:
+    plain, packed = tmp_path / "m.mlir", tmp_path / f"m.mlir.{ending}"
+    plain.write_text(TEXT)
+    assert run_tool_main(hespas_opt.main, [str(plain), "-o", str(packed)]) == 0
+    assert run_tool_main(hespas_opt.main, [str(plain), "-o", str(plain)]) == 0
+    assert packed.read_bytes() != plain.read_bytes()
+    assert unpack_bytes(packed.read_bytes(), str(packed)) == plain.read_bytes()
 
 
 def test_a_reproducer_contains_the_pass_that_fails(capsys) -> None:
