@@ -17,16 +17,16 @@ def add_module_flags(container: FlagContainer, *, selects_form: bool = False) ->
     """Add the input module, the output file, and the form of the output.
 
     Args:
-        selects_form: Whether the name of the output file selects its form, and text includes
-            locations by default.
+        selects_form: Whether the name of the output file selects text or bytecode, and text
+            includes locations by default.
     """
-    forms = ": .mlirbc bytecode, else text, optionally .xz or .gz" if selects_form else ""
+    forms = ": .mlirbc bytecode, else text" if selects_form else ""
     container.add_argument(
         "input", nargs="?", default="-", help="module to read; - for stdin (default)"
     )
     container.add_argument(
         "-o", dest="output", default="-", metavar="FILE",
-        help=f"file to write{forms}; - for stdout (default)",
+        help=f"file to write{forms}, optionally .xz or .gz; - for stdout (default)",
     )  # fmt: skip
     any_name = " for any file name" if selects_form else ""
     container.add_argument(
