@@ -360,6 +360,7 @@ def resolve_native_passes(
     resolved: list[PipelineStep] = []
     for step in steps:
         if isinstance(step, NativePass):
+            _check_anchors(step, context)
             try:
                 anchor = _add_native_pass(PassManager(MODULE, context), step, options)
             except UsageError as error:
@@ -369,6 +370,30 @@ def resolve_native_passes(
                 step = NativePass(f"{anchor}({step.text})")
         resolved.append(step)
     return resolved
+
+
+def _check_anchors(step: NativePass, context: ir.Context) -> None:
+    """Raise UsageError for passes nested on ops that no dialect has: MLIR would run none."""
+    text = step.text
+    while (shorter := re.sub(r"\{[^{}]*\}", "", text)) != text:  # options, which may be pipelines
+        text = shorter
+    for name in re.findall(r"([^(),\s]+)\(", text):
+        if name == "any" or context.is_registered_operation(name):
+            continue
+        if "." in name and not _is_loaded(context, name.partition(".")[0]):
+            continue  # a pass of MLIR may load it
+        full_names = filter(context.is_registered_operation, (f"builtin.{name}", f"{name}.{name}"))
+        remedy = next((f"write {full_name}(...)" for full_name in full_names), "")
+        raise UsageError(
+            f"no op is named '{name}'", remedy=remedy or "passes are nested on ops: func.func(cse)"
+        )
+
+
+def _is_loaded(context: ir.Context, dialect: str) -> bool:
+    try:
+        return bool(context.dialects[dialect])
+    except IndexError:
+        return False
 
 
 def _suggest_option_of_pass(step: NativePass, steps: Sequence[PipelineStep]) -> str:

@@ -19,7 +19,14 @@
 // RUN: not hespas-opt %s --stablehlo-compatibility-expander=target=1.x 2>&1 | filecheck %s --check-prefix=VERSION
 // RUN: not hespas-opt %s --run-reproducer 2>&1 | filecheck %s --check-prefix=REPRODUCER
 // RUN: not hespas-opt %s -p "func.func()" 2>&1 | filecheck %s --check-prefix=NAMELESS
+// RUN: not hespas-opt %s -p "builtin.module(func(cse{x={}}))" 2>&1 | filecheck %s --check-prefix=OLD-NAME
+// RUN: not hespas-opt %s -p "module(split-linear)" 2>&1 | filecheck %s --check-prefix=OLD-MODULE
+// RUN: not hespas-opt %s -p "func.fun(cse)" 2>&1 | filecheck %s --check-prefix=NO-OP
+// RUN: hespas-opt %s -p "any(cse),split-linear" --allow-unregistered-dialect | filecheck %s --check-prefix=MODULE
 
+// OLD-NAME: error: no op is named 'func'; write func.func(...)
+// OLD-MODULE: error: no op is named 'module'; write builtin.module(...)
+// NO-OP: error: no op is named 'func.fun'; passes are nested on ops: func.func(cse)
 // NAMELESS: error: an empty pass name in the pipeline 'func.func()'
 // OPTION: error: there is no option or pass --mlir-print-ir-befor; did you mean 'mlir-print-ir-before'
 // DASH: error: there is no option -pass-pipeline; write it as --pass-pipeline
