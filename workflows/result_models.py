@@ -62,11 +62,7 @@ class _StepFacts(_ResultModel):
     model_flops_source: Text = None
 
 
-_MemoryFigures = create_model(
-    "_MemoryFigures",
-    __base__=_MemoryFacts,
-    **{**_declare_fields("memory"), "peak_bytes": (Amount, ...), "live_bytes": (Amount, ...)},
-)
+_MemoryFigures = create_model("_MemoryFigures", __base__=_MemoryFacts, **_declare_fields("memory"))
 _StepFigures = create_model("_StepFigures", __base__=_StepFacts, **_declare_fields("derived"))
 
 
@@ -153,7 +149,7 @@ def fill_in_run_figures(figures: Mapping[str, Any]) -> dict[str, Any]:
     defaults = RunFigures.model_construct().model_dump(by_alias=True)
     filled = {**figures, **{key: defaults[key] for key in defaults.keys() - figures.keys()}}
     if filled["memory"] is not None:
-        defaults["memory"] = _MemoryFigures.model_construct().model_dump()
+        defaults["memory"] = _MemoryFigures().model_dump()
     for key in ("compute_s_by", "derived", "memory"):
         if filled[key] is not None:
             filled[key] = {**defaults[key], **filled[key]}

@@ -38,6 +38,7 @@ NODE_FILE = "node.json"  # a copy of the node's file, so that the result can be 
 MEMORY_TIMELINE = "memory_timeline.json"
 # Every version writes these, if only as null. Others have defaults, so that results last.
 _REQUIRED = ("program", "devices", "compute_s", "step_time_s", "exposed_comm_s")
+_REQUIRED_OF_MEMORY = ("peak_bytes", "live_bytes")  # where the memory was computed
 
 
 def write_run_result(
@@ -98,6 +99,9 @@ class RunResult:
             check_link(Path(path))
             simulation = configs.read_json(path) if os.path.exists(path) else None
         missing = [key for key in _REQUIRED if key not in run_figures]
+        memory = run_figures.get("memory")
+        if isinstance(memory, dict):
+            missing += [f"memory.{key}" for key in _REQUIRED_OF_MEMORY if key not in memory]
         if missing:
             message = f"{FIGURES} was not written by hespas run: it has no '{missing[0]}'"
             raise HespasError(message, where=folder, remedy=_RUN_AGAIN)

@@ -81,7 +81,7 @@ def test_programs_of_lit_tests_compute_the_same(name: str) -> None:
         pytest.skip("its programs take minutes, for make nightly")
     programs = thin_out(list_programs(name), 3)
     outcomes = [run_program(text, pipeline, title) for title, text, pipeline in programs]
-    assert sum(outcomes) > len(outcomes) / 2, f"{outcomes.count(False)} of {len(outcomes)} not run"
+    assert sum(outcomes) >= len(outcomes) / 2, f"{outcomes.count(False)} of {len(outcomes)} not run"
 
 
 @pytest.mark.slow

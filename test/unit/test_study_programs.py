@@ -324,6 +324,6 @@ def test_defaults_are_a_study(name):
             )
     if name == "serving":
         return  # its plot is of loads, not of programs
-    figures = {column.name for column in study.columns}
-    assert {name for panel in study.panels for name in panel.names} <= figures
+    drawn = {column.name for panel in study.panels for column in panel.columns}
+    assert drawn <= {column.name for column in study.columns}
     assert {study.across, *study.series} <= {*workloads[0].labels, "node", "devices"}
