@@ -8,6 +8,7 @@ is used for in one op must be equal.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -101,9 +102,11 @@ class IrdlDialects(PassInstrumentation):
 
     definitions: Mapping[str, _Definition]
 
-    @property
-    def names(self) -> set[str]:
-        return {name.lstrip("!#").partition(".")[0] for name in self.definitions}
+    @functools.cached_property
+    def _uses(self) -> re.Pattern[str]:
+        """The pattern of a string, or of the name of a type or attribute of these dialects."""
+        names = {name.lstrip("!#").partition(".")[0] for name in self.definitions}
+        return re.compile(rf'"(?:[^"\\]|\\.)*"|[!#](?:{"|".join(names)})\.[\w.$-]+')
 
     def verify_module(self, module: ir.Module) -> None:
         """Verify what a module has of these dialects, and that each other op is known.
@@ -134,8 +137,7 @@ class IrdlDialects(PassInstrumentation):
 
     def _verify_uses(self, text: str, op: ir.Operation) -> None:
         """Verify the types and attributes of these dialects in the text of an attribute."""
-        pattern = rf'"(?:[^"\\]|\\.)*"|[!#](?:{"|".join(self.names)})\.[\w.$-]+'
-        for match in re.finditer(pattern, text):
+        for match in self._uses.finditer(text):
             if match[0].startswith('"'):
                 continue
             definition = self.definitions.get(match[0])
