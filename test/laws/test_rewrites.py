@@ -2,9 +2,10 @@
 
 The reference is XLA's CPU compiler, before and after the pass. Every rule of a pass has a lit case
 that fails without it, so that a rule that changes values fails here. Programs that XLA:CPU cannot
-run, such as those with calls of unknown kernels, are left out; few are. Every third program is
-executed, and nightly all of them. Random programs of products, between which dimensions are moved,
-divided and dropped, must be rewritten without an error, and some of them are executed too.
+run, such as those with calls of unknown kernels, are left out; few are. Of a pass with many
+programs every third is executed, and nightly all of them. Random programs of products, between
+which dimensions are moved, divided and dropped, must be rewritten without an error, and some of
+them are executed too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from hespas.support.errors import HespasError
 LIT = ROOT / "test" / "lit"
 NEVER_RUN = {"expand-ragged-products"}  # XLA:CPU has no ragged products
 NIGHTLY = {"overlap-collectives"}  # its products are long enough to hide collectives of 8 devices
+MOST_RUN_WHOLE = 8  # programs of a pass, of which a third would be too few
 REWRITING = [name for name in FOLDERS["fuse"] if name not in NEVER_RUN]
 COUNT = r"mhlo\.num_{} = (\d+)"
 
@@ -79,9 +81,11 @@ def run_program(program: str, pipeline: str, title: str) -> bool:
 def test_programs_of_lit_tests_compute_the_same(name: str) -> None:
     if name in NIGHTLY and PROFILE != "nightly":
         pytest.skip("its programs take minutes, for make nightly")
-    programs = thin_out(list_programs(name), 3)
+    programs = list(list_programs(name))
+    if len(programs) > MOST_RUN_WHOLE:
+        programs = thin_out(programs, 3)
     outcomes = [run_program(text, pipeline, title) for title, text, pipeline in programs]
-    assert sum(outcomes) >= len(outcomes) / 2, f"{outcomes.count(False)} of {len(outcomes)} not run"
+    assert sum(outcomes) > len(outcomes) / 2, f"{outcomes.count(False)} of {len(outcomes)} not run"
 
 
 @pytest.mark.slow

@@ -120,12 +120,12 @@ FIGURES = {
 def test_figures_of_another_type(key: str, value: object, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(json.dumps(FIGURES))
-    assert (
-        RunResult.load_folder(str(tmp_path)).figures.items()
-        >= {
-            name: figure for name, figure in FIGURES.items() if not isinstance(figure, dict | list)
-        }.items()
-    )
+    loaded = RunResult.load_folder(str(tmp_path)).figures
+    assert loaded.keys() >= FIGURES.keys()
+    for name, figure in loaded.items():  # what the file lacks is null or empty
+        if isinstance(figure, dict):
+            figure = {part: content for part, content in figure.items() if content}
+        assert figure == FIGURES[name] if name in FIGURES else not figure, name
     path.write_text(json.dumps(FIGURES | {key: value}))
     with pytest.raises(HespasError, match=rf"run\.json: error: .*'{key}") as caught:
         RunResult.load_folder(str(tmp_path))
