@@ -1,7 +1,5 @@
 """The JAX implementation of each ATen op, from torchax, and of each collective."""
 
-# pyright: reportMissingImports=false
-
 from __future__ import annotations
 
 import contextlib
@@ -76,6 +74,8 @@ JAX_FUNCTIONS = {
     "_weight_norm_interface_backward": layer_functions.differentiate_scaled_weight,
     "adaptive_max_pool2d": layer_functions.pool_maxima,
     "adaptive_max_pool3d": layer_functions.pool_maxima,
+    "view": lambda x, wanted: _view_array(x, wanted),
+    "view_copy": lambda x, wanted: _view_array(x, wanted),
     **layer_functions.ROUNDING,
     **resampling.NEAREST,
 }
@@ -205,6 +205,11 @@ def _zip_lists(*args: Any) -> Iterator[tuple[Any, ...]]:
     count = next(len(part) for part in args if isinstance(part, (list, tuple)))
     rows = (part if isinstance(part, (list, tuple)) else [part] * count for part in args)
     return zip(*rows, strict=True)
+
+
+def _view_array(x: Any, wanted: Sequence[int] | torch.dtype) -> Any:
+    """View an array with another shape, or its bytes as another type."""
+    return x.view(to_jax_dtype(wanted)) if isinstance(wanted, torch.dtype) else x.reshape(wanted)
 
 
 def to_jax_dtype(kind: torch.dtype) -> Any:

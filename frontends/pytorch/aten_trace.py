@@ -1,7 +1,5 @@
 """Tracing of a PyTorch function to a graph of ATen ops without mutation, from shapes alone."""
 
-# pyright: reportMissingImports=false
-
 from __future__ import annotations
 
 import contextlib

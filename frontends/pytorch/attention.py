@@ -6,8 +6,6 @@ become calls of cuDNN's attention, which is one of the kernels that PyTorch uses
 platforms, and where the kernel cannot be used, products and a softmax.
 """
 
-# pyright: reportMissingImports=false, reportFunctionMemberAccess=false
-
 from __future__ import annotations
 
 import math

@@ -5,8 +5,6 @@ Within a trace it is that of the CPU, which casts the operands of products and c
 The ops that only GPUs compute in f32 are cast by a mode.
 """
 
-# pyright: reportMissingImports=false
-
 from __future__ import annotations
 
 from collections.abc import Iterator

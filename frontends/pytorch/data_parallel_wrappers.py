@@ -8,8 +8,6 @@ collectives. Their number, sizes and types are those of the wrappers. When they 
 what reads their results, as for any other op.
 """
 
-# pyright: reportMissingImports=false
-
 from __future__ import annotations
 
 import contextlib
@@ -151,8 +149,9 @@ class _ShardedUnit:
     """
 
     def __init__(self, group: Any, resharded: bool, saved: _SavedWeights) -> None:
-        self.parameters = group.fsdp_params
-        self.mesh, self.policy = group.mesh_info, group.mp_policy
+        self.parameters, self.mesh = group.fsdp_params, group.mesh_info
+        for parameter in self.parameters:
+            parameter.init_dtype_attrs(parameter.mp_policy)  # FSDP does when its hooks first run
         infos = [parameter._module_info for parameter in self.parameters]
         self.places = [
             [
@@ -198,15 +197,21 @@ class _ShardedUnit:
         self.weights = self.kept = None
 
     def gather_shards(self, shards: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Gather parameters of their shards, in the type in which the unit computes."""
-        shards = _cast_floats(list(shards), self.policy.param_dtype)
+        """Gather parameters of their shards, each in the type in which the unit computes with it.
+
+        Several types are gathered together, as bytes.
+        """
+        types = [parameter.param_dtype for parameter in self.parameters]
+        shards = [x.to(kind or x.dtype) for x, kind in zip(shards, types, strict=True)]
         group, parts = self.mesh.shard_process_group, [x.reshape(-1) for x in shards]
         count = group.size()
         if self.kept is not None:
             group, parts = self.kept_group, self.kept
+        if len({x.dtype for x in parts}) > 1:
+            parts = [x.view(torch.uint8) for x in parts]
         gathered = _run_collective("all_gather_into_tensor", torch.cat(parts), group, group.size())
         rows = gathered.view(group.size(), -1).split([x.numel() for x in parts], 1)
-        self.flat = [row.reshape(-1) for row in rows]
+        self.flat = [row.reshape(-1).view(x.dtype) for row, x in zip(rows, shards, strict=True)]
         weights = []
         for flat, x, parameter in zip(self.flat, shards, self.parameters, strict=True):
             dim, size = parameter.fsdp_placement.dim, parameter._orig_size
@@ -217,13 +222,18 @@ class _ShardedUnit:
     def reduce_gradients(
         self, gradients: Sequence[torch.Tensor | None]
     ) -> list[torch.Tensor | None]:
-        """Average gradients of gathered parameters over the devices, and return their shards."""
+        """Average gradients of gathered parameters over the devices, and return their shards.
+
+        Without ``reduce_dtype`` in the policy, gradients are averaged in their own type, and since
+        torch 2.15 in that of the sharded parameters.
+        """
         group = self.mesh.shard_process_group
-        kind = self.policy.reduce_dtype
         rows = {}
         for number, gradient in enumerate(gradients):
             if gradient is not None:
-                dim = self.parameters[number].fsdp_placement.dim
+                parameter = self.parameters[number]
+                dim = parameter.fsdp_placement.dim
+                kind = getattr(parameter, "unsharded_grad_dtype", parameter.reduce_dtype)
                 whole = _pad_dimension(gradient.to(kind or gradient.dtype), dim, group.size())
                 rows[number] = whole.unflatten(dim, (group.size(), -1)).movedim(dim, 0)
         if not rows:

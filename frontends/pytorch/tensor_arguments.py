@@ -1,7 +1,5 @@
 """The tensors among a program's arguments: their paths, shapes and shardings."""
 
-# pyright: reportMissingImports=false
-
 from __future__ import annotations
 
 import fnmatch

@@ -1,7 +1,5 @@
 """Conversion of a PyTorch program to an ``Exportable``."""
 
-# pyright: reportMissingImports=false
-
 from __future__ import annotations
 
 import inspect
@@ -74,7 +72,7 @@ def to_exportable(
     if module is not None:
         known.setdefault("parameters", sum(weight.numel() for weight in module.parameters()))
     function = program
-    if program is module:
+    if module is not None and program is module:
         function = _functionalise_module(program, keywords)
         positional_count = len(args) - len(keywords)
         names = tensor_arguments.name_arguments(program.forward, positional_count)

@@ -1,7 +1,5 @@
 """A training step of a PyTorch module as a function without mutation."""
 
-# pyright: reportMissingImports=false
-
 from __future__ import annotations
 
 from collections.abc import Callable

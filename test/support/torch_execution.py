@@ -365,12 +365,12 @@ def list_replicated_collectives():
     return list_collectives(program)
 
 
-def list_sharded_collectives(resharded=None):
+def list_sharded_collectives(resharded=None, reduce_dtype=torch.float32, **options):
     """The collectives of a mixed-precision step of ``fully_shard``."""
     mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
     with torch.device("meta"):
         module, x = nn.Sequential(MLP(), Repeated(MLP()), MLP()), torch.empty(16, 32)
-    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype, **options)
     for child in (module[0], module[1].inner, module):
         fully_shard(child, mesh=mesh, mp_policy=policy, reshard_after_forward=resharded)
     step = TorchTrainingStep(module, lambda m, x: m(x).float().pow(2).mean())
@@ -378,6 +378,14 @@ def list_sharded_collectives(resharded=None):
         "case", step, (step.state, x), mesh=mesh, shardings={"batch*": P("data")}
     )
     return list_collectives(program)
+
+
+def list_collectives_of_types():
+    """The collectives of a step whose biases stay in f32; none before torch 2.15."""
+    option = "param_dtype_override_fn"
+    if option not in (field.name for field in dataclasses.fields(MixedPrecisionPolicy)):
+        return []
+    return list_sharded_collectives(**{option: lambda p: p.dtype if p.ndim == 1 else None})
 
 
 def list_collectives(program):
@@ -611,8 +619,15 @@ def layers():
         lambda x, y, s: torch.fake_quantize_per_channel_affine(x, s.detach(), zeros, 1, -2, 1),
     ]
     worst = [gradient_case(case, x, y, scale) for case in cases]
-    program = to_exportable("case", update_lists, (x,))
-    return max(*worst, difference(through_xla(program, (x,)), update_lists(x)))
+    for function in (update_lists, view_bytes):
+        results = through_xla(to_exportable("case", function, (x,)), (x,))
+        worst.append(difference(results, function(x)))
+    return max(worst)
+
+
+def view_bytes(x):
+    """What packs several types into one buffer does."""
+    return x.view(torch.int16).float(), x.view(torch.uint8).view(torch.int32).view(x.dtype)
 
 
 def update_lists(x):
@@ -832,6 +847,8 @@ def main():
                 "sharded collectives": list_sharded_collectives(),
                 "partly sharded collectives": list_sharded_collectives(4),
                 "replicated collectives": list_replicated_collectives(),
+                "unreduced type": list_sharded_collectives(reduce_dtype=None),
+                "types of parameters": list_collectives_of_types(),
             }
         )
     )

@@ -109,7 +109,7 @@ def test_schedules_are_complete_and_in_order(schedule):
     kinds = ["forward", *(["input_gradient", "weight_gradient"] if schedule.has_split_backward
                           else ["backward"])]  # fmt: skip
     expected = {
-        StageTask(kind, stage, i)  # pyright: ignore[reportArgumentType]
+        StageTask(kind, stage, i)
         for kind in kinds
         for stage in range(schedule.stages)
         for i in range(schedule.microbatches)

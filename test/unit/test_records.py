@@ -140,5 +140,5 @@ def test_frozen_dataclass_does_not_derive_from_record() -> None:
     with pytest.raises(TypeError, match="cannot inherit"):
 
         @dataclass(frozen=True)
-        class Derived(Pickled):  # pyright: ignore[reportUnusedClass]
+        class Derived(Pickled):
             pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -69,6 +70,15 @@ def test_wrappers_of_data_parallelism_communicate_as_pytorch_does(answers):
         *["all_gather 4192xbf16 in parts"] * 3,
         *["reduce_scatter 524xf32"] * 3,
     ]
+    # Without a type for it, gradients are reduced in their own, or since 2.15 in the parameters'.
+    kind = "f32" if importlib.metadata.version("torch") >= "2.15" else "bf16"
+    assert answers["unreduced type"] == [
+        *["all_gather 4192xbf16"] * 5,
+        *[f"reduce_scatter 524x{kind}"] * 3,
+    ]
+    # 4,096 weights as bf16 and 96 biases as f32 travel as bytes.
+    if mixed := answers["types of parameters"]:
+        assert mixed == [*["all_gather 8576xui8"] * 5, *["reduce_scatter 524xf32"] * 3]
     assert answers["replicated collectives"] == [
         "all_gather 8x1xi32",
         "all_gather 8x2048xf32",
