@@ -63,7 +63,7 @@ lint: $(VENV)/.dev ## formatting, lint, and whether generated files are current
 	$(BIN)/python -m docs.generators --check
 
 types: $(VENV)/.dev ## static types
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --min-severity error
 
 lit: $(VENV)/.dev ## FileCheck tests of the passes
 	$(BIN)/lit -q test/lit

@@ -130,7 +130,9 @@ class TailSlots:
             if isinstance(content, CollectiveContent):
                 groups = content.groups
                 if ("group", groups) not in self._slot_by_key:
-                    names = {device: (id_,) for id_ in groups for device in trace.groups[id_]}
+                    names: dict[int, tuple[int, ...]] = {
+                        device: (id_,) for id_ in groups for device in trace.groups[id_]
+                    }
                     self._add_slot(("group", groups), names)
             elif isinstance(content, TransferContent):
                 pairs = content.pairs

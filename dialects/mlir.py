@@ -502,7 +502,7 @@ def hlo_text_to_proto(text: str) -> bytes:
         RuntimeError: XLA cannot parse the text.
     """
     # The import takes 0.1 s, and few inputs need it.
-    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _hlo
 
     return _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
 
@@ -516,7 +516,7 @@ def hlo_proto_to_stablehlo(proto: bytes) -> bytes:
         RuntimeError: XLA cannot convert it.
         ValueError: The protobuf is damaged.
     """
-    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _jax
 
     return _jax.mlir.hlo_to_stablehlo(proto)
 
@@ -532,7 +532,7 @@ def run_xla_cost_analysis(module: ir.Module) -> dict[str, float]:
     Raises:
         RuntimeError: An op has no HLO form.
     """
-    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _jax
     from jaxlib.xla_client import make_cpu_client
 
     computation = _jax.mlir.mlir_module_to_xla_computation(
@@ -549,7 +549,7 @@ def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:
     Raises:
         RuntimeError: The types do not fit the module.
     """
-    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _jax
 
     register_passes()
     refine = f"builtin.module(stablehlo-refine-arguments{{types={','.join(types)}}})"

@@ -112,7 +112,7 @@ def compile_for_device(
     from jaxlib import xla_client
 
     if device.platform == "cpu" and "@lapack_" in module:
-        from jaxlib.cpu import _lapack  # pyright: ignore[reportAttributeAccessIssue]
+        from jaxlib.cpu import _lapack
 
         _lapack.initialize()  # loads SciPy, which is slow
     options = xla_client.CompileOptions()
@@ -136,7 +136,7 @@ def wait_for_results(results: Sequence[Any]) -> None:
 
 def profile_launches(program: PjrtProgram, arguments: Sequence[Any], runs: int) -> bytes:
     """Profile ``runs`` runs, one after the other, and return a serialised XSpace."""
-    from jaxlib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _profiler
 
     options = _profiler.ProfileOptions()
     options.python_tracer_level = options.host_tracer_level = 0
@@ -148,7 +148,7 @@ def profile_launches(program: PjrtProgram, arguments: Sequence[Any], runs: int) 
 
 def extract_kernel_times_ns(space: bytes) -> list[tuple[float, float]]:
     """Return (start, end) of the kernels and copies on the first GPU of an XSpace, by start."""
-    from jaxlib._profile_data import ProfileData  # pyright: ignore
+    from jaxlib._profile_data import ProfileData
 
     planes = ProfileData.from_serialized_xspace(space).planes
     gpus = sorted((p for p in planes if p.name.startswith("/device:GPU:")), key=lambda p: p.name)

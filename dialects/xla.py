@@ -279,7 +279,7 @@ def _build_compile_options(
 
 def _make_cpu_collectives(devices: int) -> Any:
     """Return collectives that let XLA compile for more CPU devices than one process may have."""
-    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _jax
 
     if devices <= MAX_CPU_DEVICES or not hasattr(_jax, "make_mpi_collectives"):
         return None
@@ -292,7 +292,7 @@ def hlo_proto_to_text(proto: bytes, *, constants: bool = False) -> str:
     XLA's printer leaves out the numbers of replicas and partitions, which text needs to be read
     again: those of the device assignment are added.
     """
-    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _hlo
 
     options = _hlo.HloPrintOptions()
     options.print_large_constants = constants

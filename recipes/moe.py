@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 import jax
 
@@ -34,7 +34,7 @@ def build(
     *,
     mesh: Annotated[dict[str, int], MeshAxes(AXES)] = MESH,
     model: Annotated[
-        Literal[published_models.MoeName, published_models.GptOssName],
+        published_models.ExpertsName,
         "dimensions",
         published_models.suggest_model,
     ] = "mixtral-8x7b",

@@ -410,7 +410,7 @@ def list_axis_names(dim: Dim) -> tuple[str, ...]:
 
 def get_varying_axes(x: jax.Array) -> frozenset[str]:
     """Return the mesh axes along which the values of ``x`` differ; none for a global array."""
-    return jax.typeof(x).manual_axis_type.varying  # pyright: ignore[reportAttributeAccessIssue]
+    return jax.typeof(x).manual_axis_type.varying
 
 
 def check_mesh_axes(mesh: Mapping[str, int], known: Sequence[str]) -> None:

@@ -30,6 +30,7 @@ MoeName = Literal[
 ]  # fmt: skip
 T5Name = Literal["tiny-t5", "t5-v1.1-large", "t5-v1.1-xl", "t5-v1.1-xxl"]
 GptOssName = Literal["tiny-gpt-oss", "gpt-oss-20b", "gpt-oss-120b"]
+ExpertsName = Literal[MoeName, GptOssName]
 ServedName = Literal[LlamaName, MoeName]
 DecoderName = Literal[LlamaName, GptName, GemmaName, MoeName, GptOssName]
 

@@ -55,7 +55,7 @@ class AttentionRing:
 
     def attend(self, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
         """Compute attention ``[b, s, h, d]`` of this device's two chunks."""
-        return _attend(self, q, k, v)  # pyright: ignore[reportReturnType]
+        return _attend(self, q, k, v)
 
     def attend_forward(self, q: jax.Array, k: jax.Array, v: jax.Array) -> Arrays:
         """Compute the output and the logarithms of sums."""

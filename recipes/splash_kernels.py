@@ -61,7 +61,7 @@ def attend(
         index: The index of this device among those that divide the queries.
         options: The mask and the names.
     """
-    return _attend(q, k, v, sinks, jnp.asarray(index), options)  # pyright: ignore[reportReturnType]
+    return _attend(q, k, v, sinks, jnp.asarray(index), options)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
@@ -111,10 +111,11 @@ def _make_kernel(heads: int, queries: int, options: MaskOptions) -> Any:
     from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
     tokens = queries * options.devices
+    blocks: dict[str, Any] = dict.fromkeys(BLOCK_FIELDS, min(BLOCK, queries))
     with jax.ensure_compile_time_eval():
         return splash.make_splash_mha(
             splash.MultiHeadMask([_make_mask(tokens, options)] * heads),
-            block_sizes=splash.BlockSizes(**dict.fromkeys(BLOCK_FIELDS, min(BLOCK, queries))),
+            block_sizes=splash.BlockSizes(**blocks),
             attn_logits_soft_cap=options.cap or None,
             residual_checkpoint_name=options.residual_name,
             head_shards=1,
@@ -157,10 +158,10 @@ def _make_mask(tokens: int, options: MaskOptions) -> Any:
 class _UniformBlock(np.ndarray):
     """A block of a mask whose pairs are all alike, so that one of them tells about all."""
 
-    def any(self, *_: Any, **__: Any) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def any(self, *_: Any, **__: Any) -> bool:
         return bool(self.flat[0])
 
-    all = any  # pyright: ignore[reportAssignmentType]
+    all = any
 
 
 def _take_part(kernel: Any, index: jax.Array, devices: int) -> Any:

@@ -45,7 +45,7 @@ def _load(module: DeferredModule) -> None:
     _is_loading.append(spec.name)
     try:
         spec.loader.exec_module(module)
-        module.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue]
+        module.__class__ = ModuleType  # pyrefly: ignore[bad-argument-type]
     finally:
         _is_loading.clear()
         if not is_set:

@@ -98,9 +98,8 @@ class _RunFacts(_ResultModel):
     derived: _StepFigures = Field(default_factory=_StepFigures)  # type: ignore[valid-type]
 
 
-RunFigures = create_model(
-    "RunFigures", __base__=_RunFacts, **{**_declare_fields(), "compute_s": (Amount, ...)}
-)
+_run_figures: dict[str, Any] = {**_declare_fields(), "compute_s": (Amount, ...)}
+RunFigures = create_model("RunFigures", __base__=_RunFacts, **_run_figures)
 
 
 class _PathRow(_ResultModel):

@@ -225,7 +225,7 @@ def _make_argument(shape: jax.ShapeDtypeStruct, program: KernelProgram) -> jax.A
 
 def _profile(run: Callable[[], Any], prepare: Callable[[], Any]) -> list[float]:
     """Return the nanoseconds of each kernel of the runs, without those that prepare them."""
-    from jaxlib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _profiler
 
     from hespas.dialects.pjrt import extract_kernel_times_ns
 

@@ -62,7 +62,7 @@ def simulate_product(product: dict) -> dict:
         ``stall_cycles``, the ``utilisation`` of the array, and the elements that are read from
         device memory and written to it (``inputs``, ``weights``, ``results``).
     """
-    from scalesim.scale_sim import scalesim  # pyright: ignore[reportMissingImports]
+    from scalesim.scale_sim import scalesim
 
     with tempfile.TemporaryDirectory() as folder:
         folder_path = Path(folder)

@@ -155,8 +155,10 @@ class SystolicEstimator(Estimator):
         access_cycles = self.first_access_s * unit.clock_hz
 
         # A larger SRAM leaks more, which is not what its capacity is worth.
-        fixed_silicon = silicon and {**(node.silicon or {}), "leakage_w": self.machine.leakage_w}
-        fixed_node = replace(node, silicon=fixed_silicon)
+        fixed_node = node
+        if silicon is not None:
+            leakage = {"leakage_w": self.machine.leakage_w}
+            fixed_node = replace(node, silicon={**(node.silicon or {}), **leakage})
 
         def scale(**settings: Any) -> SystolicEstimator:
             return SystolicEstimator(replace(self.config, **settings))

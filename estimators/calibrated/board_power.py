@@ -46,7 +46,8 @@ class BoardPower:
         cls, data: Mapping[str, Any], limit_w: float, tags: frozenset[str] = frozenset()
     ) -> Self:
         """Build the power of a board with a limit from the object of a preset."""
-        return cls(**{**data, "limit_w": limit_w}, tags=tags)
+        settings: dict[str, Any] = {**data, "limit_w": limit_w}
+        return cls(**settings, tags=tags)
 
     def select_type(self, dtype: str) -> Self | None:
         """Return the power with the energy of operations on a type; None if it is not known."""

@@ -154,8 +154,9 @@ class EstimatorPass(Pass):
             defaults = {f.name: f.default for f in fields(MeasureOptions)}
             step = dataclasses.replace(self, kernel_cost=kernel_cost, **defaults)
         else:
-            common = {f.name: getattr(self, f.name) for f in fields(EstimatorPass)}
-            step = cls(**{**common, "kernel_cost": kernel_cost}, **settings)
+            common: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(EstimatorPass)}
+            common["kernel_cost"] = kernel_cost
+            step = cls(**common, **settings)
         return step.to_pipeline_text()
 
     def _choose_node(

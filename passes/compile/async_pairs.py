@@ -198,7 +198,7 @@ def _create_tuple_pair(
     kinds = [operand.type for operand in collective.operands]
     results = [result.type for result in collective.results]
     body = _outline_collective(module, name, collective)
-    attributes = {
+    attributes: dict[str, ir.Attribute] = {
         "called_computation": ir.FlatSymbolRefAttr.get(name, context),
         "execution_thread": ir.StringAttr.get("main", context),
     }

@@ -10,6 +10,7 @@ import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hespas.configs.tpu_targets import TpuTopology
 from hespas.dialects.mlir import (
@@ -234,7 +235,7 @@ def _list_settings(request: CompileRequest) -> dict[str, object]:
     others = {"scheduled", "keep_async", "timeout_s"}  # of the conversion, and of this run
     if request.tpu is not None:
         others.add("devices_per_host")
-    settings = {
+    settings: dict[str, Any] = {
         name: value for name, value in dataclasses.asdict(request).items() if name not in others
     }
     if not request.compilation.batched_calls:

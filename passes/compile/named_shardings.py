@@ -260,7 +260,7 @@ def _number_attribute(attribute: ir.Attribute) -> ir.Attribute:
 
 def _proto_to_text(proto: bytes) -> str:
     """Convert a serialised OpSharding to text."""
-    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _hlo
 
     sharding = _hlo.OpSharding()
     sharding.ParseFromString(proto)

@@ -329,12 +329,11 @@ def _collect_regions(executed: list[TraceTask], counter: LeafCounter) -> list[St
         region, cost = task.region, task.cost
         if region is None or cost is None:
             continue
-        row = rows.get(region.digest)
-        if row is None:
+        if region.digest not in rows:
             counts: Counter[LeafCost] = Counter()
             counter.add_leaves(task.op, 1, counts)
             leaves = [(counter.read_cost_attr(attr), count) for (_, attr), count in counts.items()]
-            row = rows[region.digest] = {
+            rows[region.digest] = {
                 "id": region.id,
                 "digest": region.digest,
                 "name": task.callee or task.op.name,
@@ -347,6 +346,7 @@ def _collect_regions(executed: list[TraceTask], counter: LeafCounter) -> list[St
                 "dtype": find_main_dtype(leaves),
                 "gap": cost.gap,
             }
+        row = rows[region.digest]
         row["regions"] += 1
         row["runs"] += task.runs
     return list(rows.values())

@@ -185,7 +185,8 @@ def collect_dependencies(ops: Sequence[ir.Operation], names: Sequence[str]) -> d
         dependencies[index] = {
             producers[value] for value in list_read_values(op, name) if value in producers
         }
-        producers.update(dict.fromkeys(op.results, index))
+        for value in op.results:
+            producers[value] = index
         if has_side_effect(op, name):
             if last_effect >= 0:
                 dependencies[index].add(last_effect)

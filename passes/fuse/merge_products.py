@@ -102,7 +102,8 @@ class _BlockPositions:
     def record_before(self, op: ir.Operation, place: ir.Operation) -> None:
         """Record that an op is now directly before another one."""
         rank = rank_before(self.get_rank(place), next(self._serials))
-        self.ranks.update(dict.fromkeys(op.results, rank))
+        for value in op.results:
+            self.ranks[value] = rank
 
     def erase_op(self, op: ir.Operation) -> None:
         """Erase an op of the block."""

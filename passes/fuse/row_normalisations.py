@@ -66,8 +66,8 @@ class DiamondFinder:
         if self._is_joined_and_transposed(self.graph.ops[max(group)].results[0]):
             return True
         is_chain = sum(self.graph.ops[member].kind == "reduce" for member in group) > 1
-        index: int | None = max(group)
-        while (index := self._find_only_user(self.graph.ops[index].results[0])) is not None:
+        op = self.graph.ops[max(group)]
+        while (index := self._find_only_user(op.results[0])) is not None:
             op = self.graph.ops[index]
             if op.kind == "transpose":
                 order = read_integer_list(op.op, "permutation", ())

@@ -165,7 +165,9 @@ class _OrderAnalysis:
             if claim is not None:
                 self._add_claimed_op(op, claim)
                 return
-            self.computed.update(dict.fromkeys(op.results, min(numbers)))
+            number = min(numbers)
+            for value in op.results:
+                self.computed[value] = number
             if len(set(numbers)) > 1 and self._is_elementwise(name):
                 self._meetings.append(op)
         else:

@@ -92,7 +92,7 @@ def constrain_sharded_values(census: ModuleCensus, *, uses_shardy: bool) -> None
 
 def _check_hlo_shardings(census: ModuleCensus) -> None:
     """Raise HespasError for an HLO sharding that XLA cannot read, which it would ignore."""
-    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import _hlo
 
     stated = [(op, op.attributes) for op in census.list_sharded_ops()]
     for contents in census.functions.values():

@@ -180,6 +180,7 @@ class _SplitBlockReader:
             ops,
             [kinds[kind] for kind in table.kinds],
             table.reads,
+            # pyrefly: ignore[no-matching-overload]
             array("i", chain.from_iterable(map(repeat, range(len(ops)), table.result_counts))),
             array("i", accumulate(table.result_counts, initial=0)),
             {i for i, count in enumerate(table.result_counts) if count != 1},

@@ -11,7 +11,7 @@ import heapq
 import json
 import sys
 
-import simgrid  # pyright: ignore[reportMissingImports]
+import simgrid
 
 NS = 1e-9
 

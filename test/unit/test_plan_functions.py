@@ -169,7 +169,7 @@ def test_every_array_has_a_name_and_a_spec_beside_absent_parts(nnx: type[NamedVa
     model = {"kernel": nnx(shape, out_sharding=("embed", None)), "bias": None, "scale": shape}
     shardings = layout_builders.make_sharding_function((model,), RULES)
     builder = layout_builders.FunctionBuilder(
-        lambda model: model, (model,), ("data", "fsdp", "tensor"), shardings
+        lambda model: model, "model", (model,), ("data", "fsdp", "tensor"), shardings
     )
     request = {"options": {}, "mesh": {"data": 1, "fsdp": 2, "tensor": 1}}
     answer = layout_builders.answer_task({"task": "specs", "export": request}, builder, "")

@@ -335,8 +335,8 @@ def _check_error_limits(
     code = 0
     for name, score in scores.items():
         limits = (
-            ("MAPE", max_mape, "{:.1f}", score and 100 * score.mape),
-            ("bias", max_bias, "{:+.1f}", score and 100 * score.bias),
+            ("MAPE", max_mape, "{:.1f}", None if score is None else 100 * score.mape),
+            ("bias", max_bias, "{:+.1f}", None if score is None else 100 * score.bias),
         )
         for title, limit, number, value in limits:
             if limit is None or (value is not None and abs(value) <= limit):

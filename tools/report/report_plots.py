@@ -37,6 +37,9 @@ MIN_MAP_WIDTH = 2.6  # inches; the label of the colour bar fits it
 SLANT = math.radians(35)  # of column labels that are wider than their cells
 BAR_TICKS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 
+Drawing = Callable[[Any], None]
+"""Draws into a figure of matplotlib."""
+
 
 def write_run_plots(result: RunResult, folder: str) -> list[str]:
     """Write the plots of a run to ``folder``, which is created if needed; returns their paths.
@@ -46,8 +49,8 @@ def write_run_plots(result: RunResult, folder: str) -> list[str]:
     """
     plot = build_roofline_plot(kernel_rows.merge_layers(result.kernel_rows), result.resolved_node)
     points = list_memory_points(result)
-    breakdown = {"breakdown": lambda figure: _draw_breakdown(figure, result)}
-    drawings: dict[str, Callable[[Any], None]] = {}
+    breakdown: dict[str, Drawing] = {"breakdown": lambda figure: _draw_breakdown(figure, result)}
+    drawings: dict[str, Drawing] = {}
     if plot.points:
         drawings["roofline"] = lambda figure: _draw_roofline(figure, plot)
     if points:
@@ -56,7 +59,7 @@ def write_run_plots(result: RunResult, folder: str) -> list[str]:
 
 
 def _write_plots(
-    drawings: dict[str, Callable[[Any], None]], folder: str, size: tuple[float, float] = (7.2, 4.8)
+    drawings: dict[str, Drawing], folder: str, size: tuple[float, float] = (7.2, 4.8)
 ) -> list[str]:
     from matplotlib.figure import Figure
 

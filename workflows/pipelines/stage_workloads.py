@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from hespas.recipes.language_models import DecoderModel
 from hespas.recipes.published_models import MODELS, suggest_model
@@ -88,7 +89,9 @@ def _find_model(options: Mapping[str, str]) -> DecoderModel:
 
 def _find_window_period(published: DecoderModel, options: Mapping[str, str]) -> int:
     """Return the number of layers after which the pattern of windows of a model repeats."""
-    sizes = {name: int(options[name]) for name in ("window", "global_every") if name in options}
+    sizes: dict[str, Any] = {
+        name: int(options[name]) for name in ("window", "global_every") if name in options
+    }
     return replace(published, **sizes).period
 
 

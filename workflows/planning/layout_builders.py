@@ -33,10 +33,12 @@ ShardingFunction = Callable[[Mapping[str, int]], tuple[Any, Any]]
 """From a mesh to the shardings of the arguments and of the result, as of ``Exportable``."""
 
 
+@dataclass(frozen=True)
 class LayoutBuilder(ABC):
     """Builds the program of each layout.
 
     Attributes:
+        function: What is called for each.
         name: The name of the program.
         is_recipe: Whether a function of the mesh makes it.
         is_here: Whether it is a function of this process, which no worker could import.
@@ -44,6 +46,8 @@ class LayoutBuilder(ABC):
 
     is_recipe: ClassVar[bool] = False
     is_here: ClassVar[bool] = False
+
+    function: Callable[..., Any]
     name: str
 
     @abstractmethod
@@ -87,9 +91,6 @@ class RecipeBuilder(LayoutBuilder):
     """Calls a function of the mesh and options that returns an ``Exportable``, as recipes do."""
 
     is_recipe: ClassVar[bool] = True
-
-    function: Callable[..., Any]
-    name: str
 
     def describe_interface(self) -> ProgramInterface:
         from hespas.frontends.export import recipe_options
@@ -137,8 +138,6 @@ class FunctionRecipeBuilder(RecipeBuilder):
 class SpecBuilder(LayoutBuilder):
     """Shards a function by a specification; the specification of a request has its layout."""
 
-    function: Callable[..., Any]
-    name: str
     spec: ExportSpec
 
     def describe_interface(self) -> ProgramInterface:
@@ -166,20 +165,17 @@ class FunctionBuilder(LayoutBuilder):
     """Shards a function of this process.
 
     Attributes:
-        function: The function, jitted or not.
-        args: The shapes of its arguments, as trees.
+        args: The shapes of the function's arguments, as trees.
         axes: The axes of the mesh, major axis first.
         shardings: The shardings of arguments and result over a mesh.
         rules: The rules that they follow from; None if they follow from none.
         donate: The numbers of the arguments whose memory the results may reuse.
         facts: Facts of the program: samples and tokens of a step.
         option_values: By option and text, the keyword argument of the function.
-        name: The name of the function.
     """
 
     is_here: ClassVar[bool] = True
 
-    function: Callable[..., Any]
     args: tuple[Any, ...]
     axes: tuple[str, ...]
     shardings: ShardingFunction
@@ -187,7 +183,6 @@ class FunctionBuilder(LayoutBuilder):
     donate: tuple[int, ...] = ()
     facts: Mapping[str, int] = field(default_factory=dict)
     option_values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    name: str = "function"
 
     def describe_interface(self) -> ProgramInterface:
         return ProgramInterface(self.axes, {}, is_batch_fixed=True)
@@ -257,10 +252,11 @@ def make_function_builder(
     shapes = jax.tree.map(_make_shape_struct, args)
     rules, shardings = _derive_shardings(shapes, own)
     axes = own.get("mesh_axes") or (rules.list_mesh_axes() if rules else ())
+    name = getattr(program, "__name__", type(program).__name__)
+    donated = tuple(own.get("donate_argnums", ()))
     builder = FunctionBuilder(
-        program, shapes, tuple(axes), shardings, rules, tuple(own.get("donate_argnums", ())), facts,
-        option_values, getattr(program, "__name__", type(program).__name__),
-    )  # fmt: skip
+        program, name, shapes, tuple(axes), shardings, rules, donated, facts, option_values
+    )
     return builder, others
 
 

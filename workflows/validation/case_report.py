@@ -135,7 +135,7 @@ def count_reasons(outcomes: Sequence[CaseOutcome]) -> dict[str, dict[str, Any]]:
     for outcome in outcomes:
         for kind in outcome.reasons:
             members.setdefault(kind, []).append(outcome)
-    counts = {}
+    counts: dict[str, dict[str, Any]] = {}
     for kind, group in members.items():
         alone = sum(len(outcome.reasons) == 1 for outcome in group)
         example = min(group, key=lambda outcome: len(outcome.reasons))
