@@ -155,10 +155,10 @@ class SystolicEstimator(Estimator):
         access_cycles = self.first_access_s * unit.clock_hz
 
         # A larger SRAM leaks more, which is not what its capacity is worth.
-        fixed_node = node
+        fixed_silicon = None
         if silicon is not None:
-            leakage = {"leakage_w": self.machine.leakage_w}
-            fixed_node = replace(node, silicon={**(node.silicon or {}), **leakage})
+            fixed_silicon = {**(node.silicon or {}), "leakage_w": self.machine.leakage_w}
+        fixed_node = replace(node, silicon=fixed_silicon)
 
         def scale(**settings: Any) -> SystolicEstimator:
             return SystolicEstimator(replace(self.config, **settings))
