@@ -146,3 +146,14 @@ def test_a_wrong_option_is_an_error(plan, changes, message):
     with pytest.raises(HespasError, match=message) as caught:
         plan(**changes)
     assert isinstance(caught.value, UsageError)
+
+
+def test_a_call_stands_for_the_fused_attention_of_other_nodes(plan):
+    """A node that XLA has no target for has a kernel of attention, too."""
+    result, lines = plan(node="MI300X", mesh={"tensor": 1, "fsdp": 8})
+    assert {row.candidate.options["attention"] for row in result.ranked} == {"cudnn"}
+    assert "note: the call of cudnn stands for the fused attention of MI300X" in lines
+    plain = plan(
+        node="MI300X", mesh={"tensor": 1, "fsdp": 8}, options={"attention": "dot_product"}
+    )[0]
+    assert plain.winner.fused.step_time_s > 1.1 * result.winner.fused.step_time_s

@@ -333,6 +333,11 @@ def test_the_keys_of_maxtext_name_attention_and_products() -> None:
     assert keys == [
         *size, "remat_policy=full", "attention=cudnn_flash_jax", "quantization=fp8",
     ]  # fmt: skip
+    row = LayoutRow(
+        LayoutCandidate({"data": 8}, {"logits_dtype": "bf16", "attention": "cudnn"}), "estimated"
+    )
+    keys = plan_search.list_maxtext_flags(replace(REQUEST, node="MI300X"), row)
+    assert keys == [*size, "attention=autoselected"]
     static = list_keys(products="fp8_static")
     assert "quantization=fp8_full" in static
     assert "act_quantization_calibration_method=fixed,-224,224" in static

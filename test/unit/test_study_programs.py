@@ -16,6 +16,8 @@ from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.commands import study as command
 from hespas.workflows.studies import operators, program_forms
+from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.studies.study_programs import StudyProgram
 
 pytestmark = pytest.mark.slow
 
@@ -327,3 +329,11 @@ def test_defaults_are_a_study(name):
     drawn = {column.name for panel in study.panels for column in panel.columns}
     assert drawn <= {column.name for column in study.columns}
     assert {study.across, *study.series} <= {*workloads[0].labels, "node", "devices"}
+
+
+def test_the_kernel_of_attention_decides_the_platform_of_a_program_without_a_target():
+    for kernel, platform in (("cudnn", "cuda"), ("splash", "tpu"), ("dot_product", "cpu")):
+        workload = StudyWorkload("llama", {"attention": kernel}, {"fsdp": 8}, {})
+        program = StudyProgram(workload, "fused", "", 1)
+        assert program.make_request()["platform"] == platform
+    assert StudyProgram(workload, "scheduled", "H100_80GB", 1).make_request()["platform"] == "cuda"

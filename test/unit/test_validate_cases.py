@@ -184,13 +184,10 @@ def test_logits_are_computed_in_as_many_parts_as_a_row_states():
 
 def test_attention_is_fused_for_types_of_16_bits_on_gpus():
     assert plan_case(precision="f32").workload.options["attention"] == "dot_product"
-    plan = plan_case_program(make_case(), {}, compiler=None)
-    assert plan.workload.options["attention"] == "dot_product"
-    assert (
-        "attention by products and a softmax, because XLA does not compile this form"
-        in plan.assumptions
-    )
-    assert plan.xla_options == ""
+    for compiler, kernel in (("gpu", "cudnn"), ("tpu", "splash"), (None, "cudnn")):
+        plan = plan_case_program(make_case(), {}, compiler=compiler, is_compiled=False)
+        assert plan.workload.options["attention"] == kernel
+        assert plan.xla_options == ""
 
 
 @pytest.mark.parametrize(
@@ -861,7 +858,7 @@ def test_models_that_only_begin_like_a_family_are_refused():
 
 
 def test_a_defect_in_the_plan_of_a_row_does_not_end_the_run(monkeypatch, tmp_path):
-    def plan_case_program(case, changes, *, compiler):
+    def plan_case_program(case, changes, *, compiler, is_compiled):
         raise KeyError("emb")
 
     monkeypatch.setattr(case_runner, "plan_case_program", plan_case_program)

@@ -639,7 +639,7 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
 def make_stage_options(request: PipelineRequest) -> dict[str, str]:
     """Return the options of the recipe of stages; by default, attention is the device's kernel."""
     compiler = program_forms.find_compiler(request.node)
-    attention = program_forms.FUSED_ATTENTION[compiler] if compiler else "dot_product"
+    attention = program_forms.FUSED_ATTENTION[compiler]
     return {"model": MODEL, "attention": attention, **request.options}
 
 

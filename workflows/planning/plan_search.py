@@ -106,6 +106,7 @@ MAXTEXT_KEYS = {
 }  # fmt: skip
 # MaxText's key "attention", whose default leaves the kernel to MaxText, see docs/how-to/maxtext.md.
 MAXTEXT_ATTENTION = {PLAIN_ATTENTION: "dot_product", "cudnn": "cudnn_flash_jax", "splash": "flash"}
+MAXTEXT_CHOICE = "autoselected"  # that default
 # MaxText's keys of products in 8 bits, see recipes.quantised_products. MaxText has none
 # of a scale for an array or for each row from the values themselves.
 MAXTEXT_PRODUCTS: Mapping[str, Sequence[str]] = {
@@ -146,7 +147,7 @@ def plan_layouts(
     program_forms.check_run_options(options.run, program_forms.SCHEDULED, request.node, system)
     compile_count = count_compiles(options, request.node, note)
     compiler = program_forms.find_compiler(request.node)
-    if not request.attention and compiler is not None:
+    if not request.attention:
         request = replace(request, attention=program_forms.FUSED_ATTENTION[compiler])
     request = replace(request, slices=configs.load_system(system).slice_count if system else 1)
     options.program_folder.mkdir(parents=True, exist_ok=True)
@@ -161,6 +162,9 @@ def plan_layouts(
     with source as programs:
         space = explore_space(request, programs, note)
         note(space.describe_size())
+        fused = program_forms.FUSED_ATTENTION[None]
+        if compiler is None and fused in space.options.get(ATTENTION, ()):
+            note(f"note: the call of {fused} stands for the fused attention of {request.node}")
         search = LayoutSearch(request, options, node, system, programs, note)
         unbounded = search.runs.list_unbounded_options()
         if unbounded and not options.exhaustive:
@@ -629,7 +633,9 @@ def list_maxtext_flags(request: LayoutRequest, row: LayoutRow) -> list[str]:
     MaxText states the sizes of axes within a slice (ici) and between slices (dcn).
     """
     options = row.candidate.options
-    attention = MAXTEXT_ATTENTION.get(options.get(ATTENTION, PLAIN_ATTENTION))
+    kernel = options.get(ATTENTION, PLAIN_ATTENTION)
+    is_fixed = kernel == PLAIN_ATTENTION or program_forms.find_compiler(request.node) is not None
+    attention = MAXTEXT_ATTENTION.get(kernel) if is_fixed else MAXTEXT_CHOICE
     products = MAXTEXT_PRODUCTS.get(options.get(PRODUCTS, "none"))
     if request.program not in DECODERS or options.get(LOGITS) != MAXTEXT_LOGITS:
         return []

@@ -22,8 +22,11 @@ FORMS: Mapping[Form, str] = {
     "lowered": "as JAX lowers it, each op a kernel",
 }
 FORM_HELP = f"form of the programs; {'; '.join(f'{form}: {text}' for form, text in FORMS.items())}"
-# The kernel of fused attention of JAX for the devices of each compiler, an option of recipes.
-FUSED_ATTENTION: Mapping[CompilerName, str] = {"gpu": "cudnn", "tpu": "splash"}
+# The kernel of fused attention of JAX for the devices of each compiler, an option of recipes. For
+# other devices the call of cuDNN stands for the kernel that they have.
+FUSED_ATTENTION: Mapping[CompilerName | None, str] = {
+    "gpu": "cudnn", "tpu": "splash", None: "cudnn",
+}  # fmt: skip
 OTHER_WAY = "--form fused makes the kernels that XLA would make, without it"
 
 

@@ -26,7 +26,8 @@ from hespas.workflows.studies.study_definition import StudyWorkload
 
 FUNCTION = "hespas.workflows.studies.program_worker:write_program_file"
 PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "libtpu")
-PLATFORMS = {"gpu": "cuda", "tpu": "tpu", None: "cpu"}  # JAX's, by the compiler
+PLATFORMS = {"gpu": "cuda", "tpu": "tpu", None: ""}  # JAX's, by the compiler
+ATTENTION_PLATFORMS = {"cudnn": "cuda", "splash": "tpu"}  # JAX's, by the kernel of attention
 # What a program is made by.
 SOURCES = ("frontends", "recipes", "dialects", "passes", "configs/xla_flags")
 
@@ -41,7 +42,8 @@ class StudyProgram:
         target: The target that XLA optimises for; "" if XLA does not optimise it.
         devices_per_host: The number of devices of a host.
         xla_options: More options of the pass xla-optimize.
-        platform: The platform that JAX lowers for; "" for that of the target, or the CPU.
+        platform: The platform that JAX lowers for; "" for that of the target or, without one, of
+            the program's kernel of attention, or the CPU.
         spec: The specification of a plain function; None for a recipe.
         content: A hash of the sources that the program depends on besides hespas; "" for none.
         dcn: The part of each axis of the mesh that lies between slices; {} for the first axes.
@@ -59,13 +61,16 @@ class StudyProgram:
 
     def make_request(self) -> dict[str, Any]:
         """Make the request for ``frontends.export.export_worker``."""
+        compiler = find_compiler(self.target) if self.target else None
+        kernel = self.workload.options.get("attention", "")
         return {
             "program": self.workload.recipe,
             "options": dict(self.workload.options),
             "mesh": dict(self.workload.mesh),
             "spec": self.spec,
             "platform": self.platform
-            or PLATFORMS[find_compiler(self.target) if self.target else None],
+            or PLATFORMS[compiler]
+            or ATTENTION_PLATFORMS.get(kernel, "cpu"),
             **({"content": self.content} if self.content else {}),
             **({} if is_in_device_order(self.workload.mesh, self.dcn) else {"dcn": self.dcn}),
         }

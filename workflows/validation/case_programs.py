@@ -69,21 +69,26 @@ _ADAPTERS = re.compile(r"\bq?lora\b")
 
 
 def plan_case_program(
-    case: TrainingCase, changes: Mapping[str, str], *, compiler: CompilerName | None
+    case: TrainingCase,
+    changes: Mapping[str, str],
+    *,
+    compiler: CompilerName | None,
+    is_compiled: bool = True,
 ) -> CaseOutcome:
     """Plan the program of a case.
 
     Args:
         case: The case.
         changes: Options of the recipe that replace those of every row.
-        compiler: The compiler, which has a kernel of attention; None if XLA compiles nothing.
+        compiler: Which of XLA's compilers has a target for the node; None if none has.
+        is_compiled: Whether it compiles the program, so that it needs options.
     """
     outcome = CaseOutcome(case)
     depth = find_resnet_depth(case.get_text("model"))
     workload = (
         _plan_resnet(outcome, depth, changes)
         if depth
-        else _plan_decoder(outcome, changes, compiler)
+        else _plan_decoder(outcome, changes, FUSED_ATTENTION[compiler])
     )
     if workload is None or outcome.reasons:
         return outcome
@@ -93,9 +98,9 @@ def plan_case_program(
         outcome.reasons["parallelism"] = error.message
         return outcome
     outcome.workload = workload
-    if compiler == "gpu":
+    if is_compiled and compiler == "gpu":
         outcome.xla_options = choose_gpu_options(outcome, workload)
-    elif compiler == "tpu":
+    elif is_compiled and compiler == "tpu":
         outcome.xla_options = choose_tpu_options(outcome)
         if workload.options.get("moments_dtype", "f32") == "f32":
             outcome.assumptions.append(describe_moments(case))
@@ -103,7 +108,7 @@ def plan_case_program(
 
 
 def _plan_decoder(
-    outcome: CaseOutcome, changes: Mapping[str, str], compiler: CompilerName | None
+    outcome: CaseOutcome, changes: Mapping[str, str], fused_attention: str
 ) -> StudyWorkload | None:
     """Plan the program of a language model; None if the case is refused."""
     case = outcome.case
@@ -120,7 +125,7 @@ def _plan_decoder(
     mesh = read_mesh(outcome, recipe)
     if "context" in mesh and case.framework.name == MAXTEXT:
         outcome.assumptions.append("weights are divided by fsdp, not by the devices of context too")
-    attention = _choose_attention(case, precision, compiler)
+    attention = _choose_attention(case, precision, fused_attention)
     if "context" in mesh and attention == "cudnn" and sizes and MODELS[sizes["model"]].window:
         outcome.reasons["parallelism"] = "no program with context parallelism and windows"
     remat = changes.get("remat") or read_rematerialisation(outcome)
@@ -140,7 +145,7 @@ def _plan_decoder(
         outcome.assumptions.append(CURRENT_SCALES)
     if recipe == "bert":
         own = choose_bert_options(outcome, sequence or 0, int(batch["batch"]))
-    attention = _settle_attention(outcome, recipe, attention, compiler)
+    attention = _settle_attention(outcome, recipe, attention)
     options = {
         **sizes,
         **precision,
@@ -170,20 +175,14 @@ def _plan_decoder(
     return StudyWorkload(recipe, options, mesh, {"id": case.id})
 
 
-def _settle_attention(
-    outcome: CaseOutcome, recipe: str, attention: str, compiler: CompilerName | None
-) -> str:
-    """Return the attention that the recipe has and XLA compiles; notes what is assumed."""
+def _settle_attention(outcome: CaseOutcome, recipe: str, attention: str) -> str:
+    """Return the attention that the recipe has; notes what is assumed."""
     is_fused = attention != "dot_product"
     if is_fused and (
         recipe == "t5" or (recipe == "bert" and not names_fused_attention(outcome.case))
     ):
         outcome.assumptions.append("attention by products and a softmax")
         return "dot_product"
-    if compiler is None:
-        outcome.assumptions.append(
-            "attention by products and a softmax, because XLA does not compile this form"
-        )
     return attention
 
 
@@ -226,15 +225,10 @@ def _divides_activations(case: TrainingCase, mesh: Mapping[str, int]) -> bool:
     return mesh["tensor"] > 1 and case.is_on_tpu and case.framework.name == MAXTEXT
 
 
-def _choose_attention(
-    case: TrainingCase, precision: Mapping[str, str], compiler: CompilerName | None
-) -> str:
-    """Return the fused attention of the device: splash on TPUs, cuDNN's for types of 16 bits."""
-    if compiler is None or (compiler == "gpu" and precision.get("compute_dtype") == "f32"):
-        return "dot_product"
-    if not has_fused_attention(case):
-        return "dot_product"
-    return FUSED_ATTENTION[compiler]
+def _choose_attention(case: TrainingCase, precision: Mapping[str, str], fused: str) -> str:
+    """Return the attention of a framework on a device; cuDNN's kernel is for types of 16 bits."""
+    is_narrow = fused != "cudnn" or precision.get("compute_dtype") != "f32"
+    return fused if is_narrow and has_fused_attention(case) else "dot_product"
 
 
 def _plan_scan(outcome: CaseOutcome, remat: str) -> str:

@@ -152,9 +152,9 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
             program_forms.choose_xla_target(options.form, node)
         except HespasError as error:
             hardware_reason = error.message
-    by_xla = options.form in program_forms.BY_XLA
-    compiler = program_forms.find_compiler(node) if by_xla else None
-    outcome = plan_case_program(case, options.changes, compiler=compiler)
+    compiler = program_forms.find_compiler(node)
+    is_compiled = options.form in program_forms.BY_XLA
+    outcome = plan_case_program(case, options.changes, compiler=compiler, is_compiled=is_compiled)
     outcome.node = node
     if devices != chips:
         outcome.assumptions.append(f"{chips} chips are {devices} devices")
@@ -169,6 +169,8 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
         return outcome
     outcome.assumptions += filter(None, (describe_inferred_limit(node), outcome.system.assumption))
     is_fused = outcome.workload.options.get("attention") == program_forms.FUSED_ATTENTION["gpu"]
+    if is_fused and compiler is None:
+        outcome.assumptions.append(f"the call of cudnn stands for the fused attention of {node}")
     if is_fused and compiler == "gpu" and options.run.estimator == CalibratedEstimator.name:
         outcome.attention = choose_attention_library(outcome, node)
     if outcome.schedule is None:
