@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -308,6 +308,33 @@ BOUNDARY = ("arg_attrs", "res_attrs")  # where a function has the attributes of 
 def read_boundary_attrs(function: ir.Operation, where: str) -> list[Any]:
     """Read the attributes of each argument or result of a function; empty if none has any."""
     return list(get_attribute(function, where)) if where in function.attributes else []
+
+
+def read_boundary_items(function: ir.Operation, where: str) -> list[dict[str, ir.Attribute]]:
+    """Read what ``write_boundary_items`` writes, without what the bindings cannot represent."""
+    return [
+        {name: attr for name, attr in list_dictionary_entries(attrs) if attr is not None}
+        for attrs in read_boundary_attrs(function, where)
+    ]
+
+
+def write_boundary_items(
+    function: ir.Operation, where: str, rows: Sequence[Mapping[str, ir.Attribute]]
+) -> None:
+    """Write the attributes of each argument or result of a function; no rows leave none."""
+    if rows:
+        dictionaries = [ir.DictAttr.get(dict(row), function.context) for row in rows]
+        function.attributes[where] = ir.ArrayAttr.get(dictionaries, function.context)
+    else:
+        drop_attributes(function, where)
+
+
+def drop_boundary_attrs(function: ir.Operation, names: Collection[str]) -> None:
+    """Remove attributes from a function's arguments and results."""
+    for where in BOUNDARY:
+        rows = read_boundary_items(function, where)
+        remaining = [{k: value for k, value in row.items() if k not in names} for row in rows]
+        write_boundary_items(function, where, remaining)
 
 
 def get_attribute(op: ir.Operation, name: str) -> Any:
