@@ -29,7 +29,7 @@ from hespas.support.errors import (
 
 
 def infer_grid_and_groups(
-    module: ir.Module, census: ModuleCensus, devices: int = 0
+    module: ir.Module, census: ModuleCensus, devices: int
 ) -> tuple[DeviceGrid, dict[ir.Attribute, Groups]]:
     """Infer the device grid of a module with local shapes, and parse its collectives' groups.
 
