@@ -64,6 +64,7 @@ __all__ = [
     "get_symbol_name",
     "has_diagnostic_handlers",
     "has_private_symbol",
+    "has_static_shape",
     "hlo_proto_to_stablehlo",
     "hlo_text_to_proto",
     "ir",
@@ -461,6 +462,11 @@ def get_defining_op(value: ir.Value) -> ir.Operation | None:
         return None
     owner: Any = value.owner
     return owner.operation
+
+
+def has_static_shape(kind: ir.Type) -> bool:
+    """Return whether a type is a ranked tensor with static shape."""
+    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
 
 
 def has_private_symbol(function: ir.Operation) -> bool:

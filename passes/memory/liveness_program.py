@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hespas.dialects import op_kinds
-from hespas.dialects.attrs import WAIT, CommAttr
+from hespas.dialects.attrs import WAIT
 from hespas.dialects.mlir import collect_functions, get_attribute, get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator, is_small_constant
 from hespas.dialects.op_kinds import (
@@ -153,7 +153,11 @@ class LivenessProgramReader:
                 )
                 if name == FUSION:
                     self.has_fusions = True
-                elif kind == _COLLECTIVE and name not in buffer_sharing.PAIRWISE and _is_async(op):
+                elif (
+                    kind == _COLLECTIVE
+                    and name not in buffer_sharing.PAIRWISE
+                    and op_kinds.is_async_collective(op)
+                ):
                     self._operands_in_flight.update(dict.fromkeys(result_numbers, operands))
             elif kind == _VIEW:
                 known[op.results[0]] = operands[0]
@@ -313,11 +317,6 @@ class LivenessProgramReader:
         if key not in self.constants:
             self.constants[key] = self._allocate_number(to_buffer_size(op.results[0].type).bytes)
         return self.constants[key]
-
-
-def _is_async(op: ir.Operation) -> bool:
-    comm = CommAttr.read_from_op(op)
-    return comm is not None and comm.is_async
 
 
 def _is_without_memory(kind: ir.Type) -> bool:

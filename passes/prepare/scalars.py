@@ -8,7 +8,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from hespas.dialects.mlir import get_attribute, get_defining_op, get_symbol_name, ir
+from hespas.dialects.mlir import (
+    get_attribute,
+    get_defining_op,
+    get_symbol_name,
+    has_static_shape,
+    ir,
+)
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
     BARRIERS,
@@ -340,9 +346,7 @@ class ScalarEvaluator:
 
 
 def _has_one_element(kind: ir.Type) -> bool:
-    return (
-        isinstance(kind, ir.RankedTensorType) and kind.has_static_shape and set(kind.shape) <= {1}
-    )
+    return has_static_shape(kind) and set(ir.RankedTensorType(kind).shape) <= {1}
 
 
 def _find_dimension_size(op: ir.Operation) -> Number | None:
