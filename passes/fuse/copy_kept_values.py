@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from hespas.dialects.mlir import get_defining_op, has_static_shape, ir
-from hespas.dialects.op_bodies import get_terminator
+from hespas.dialects.op_bodies import get_terminator, trace_through_ops
 from hespas.dialects.op_kinds import FUSION, find_entry_function
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import PassRun
@@ -188,8 +188,4 @@ def _list_updates_of_fusion(fusion: ir.Operation) -> Iterator[tuple[int, int]]:
 
 
 def skip_views(value: ir.Value) -> ir.Value:
-    op = get_defining_op(value)
-    while op is not None and op.name in VIEWS:
-        value = op.operands[0]
-        op = get_defining_op(value)
-    return value
+    return trace_through_ops(value, VIEWS)

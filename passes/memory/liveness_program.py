@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from hespas.dialects import op_kinds
 from hespas.dialects.attrs import WAIT
-from hespas.dialects.mlir import collect_functions, get_attribute, get_defining_op, ir
-from hespas.dialects.op_bodies import get_terminator, is_small_constant
+from hespas.dialects.mlir import collect_functions, get_attribute, ir
+from hespas.dialects.op_bodies import get_terminator, is_small_constant, trace_through_ops
 from hespas.dialects.op_kinds import (
     BRANCHES,
     CALLEE,
@@ -221,7 +221,8 @@ class LivenessProgramReader:
         carries = []
         for number, before in enumerate(operands):
             inner, yielded = step.arguments[number], terminator.operands[number]
-            if _trace_through_views(yielded) == inner or _is_without_memory(inner.type):
+            source = trace_through_ops(yielded, op_kinds.VIEWS | op_kinds.BARRIERS)
+            if source == inner or _is_without_memory(inner.type):
                 known[inner] = known[condition.arguments[number]] = before
                 known[op.results[number]] = before
                 continue
@@ -322,17 +323,6 @@ class LivenessProgramReader:
 def _is_without_memory(kind: ir.Type) -> bool:
     """Return whether values of a type use no memory, such as tokens."""
     return not isinstance(kind, ir.ShapedType | ir.TupleType)
-
-
-def _trace_through_views(value: ir.Value) -> ir.Value:
-    while (op := get_defining_op(value)) is not None:
-        if op.name in op_kinds.BARRIERS:
-            value = op.operands[ir.OpResult(value).result_number]
-        elif op.name in op_kinds.VIEWS:
-            value = op.operands[0]
-        else:
-            break
-    return value
 
 
 def _classify_op(name: str) -> int:
