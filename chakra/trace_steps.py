@@ -189,14 +189,15 @@ def round_durations(latencies_fs: Iterable[int]) -> list[NodeDuration]:
         nanos.append(max(1, exact_ns - nanos_total_ns))
         micros_total_ns += micros[-1] * 1000 or 1
         nanos_total_ns += nanos[-1]
-    _shorten_latest_times(micros, (micros_total_ns - exact_ns) // 1000, least=1)
-    _shorten_latest_times(nanos, nanos_total_ns - exact_ns, least=1)
+    _shorten_latest_times(micros, (micros_total_ns - exact_ns) // 1000)
+    _shorten_latest_times(nanos, nanos_total_ns - exact_ns)
     return list(map(NodeDuration, micros, nanos))
 
 
-def _shorten_latest_times(times: list[int], excess: int, least: int) -> None:
+def _shorten_latest_times(times: list[int], excess: int) -> None:
+    """Shorten times by an excess in all, from the last one on, each to 1 at least."""
     for i in reversed(range(len(times))):
-        reduction = min(excess, times[i] - least)
+        reduction = min(excess, times[i] - 1)
         if reduction > 0:
             times[i] -= reduction
             excess -= reduction

@@ -160,7 +160,7 @@ class NodeSpec:
                 peaks[u][dtype if dot else key] = rate
         return replace(self, peaks_flops=peaks, changed=(*self.changed, label))
 
-    def scale_peak_rates(self, factor: float, *, label: str) -> Self:
+    def scale_clock(self, factor: float) -> Self:
         """Return a copy whose rates on both units are ``factor`` times as high."""
         rates = {
             f"{unit}.{dtype}": factor * rate
@@ -168,7 +168,7 @@ class NodeSpec:
             for dtype, rate in by_type.items()
         }
         default_flops = self.default_flops and factor * self.default_flops
-        return replace(self.replace_peak_rates(rates, label=label), default_flops=default_flops)
+        return replace(self.replace_peak_rates(rates, label="clock"), default_flops=default_flops)
 
     @property
     def warns_of_default(self) -> bool:

@@ -36,6 +36,7 @@ _MAX_LATENCY_NS = 1e12
 _MAX_RATE_GB_S = 1e9
 RateGbS = Annotated[float, Field(ge=1e-6, le=_MAX_RATE_GB_S)]  # in 1e9 or 2**30 bytes per second
 ChunkCount = Annotated[int, Field(gt=0, le=_MAX_CHUNKS)]
+_Flag = int | bool  # ASTRA-sim reads both
 _OPTIMIZATION = "localBWAware"
 
 
@@ -101,9 +102,9 @@ class SystemFile(StrictModel):
     all_gather: Implementations = Field(None, alias="all-gather-implementation")
     reduce_scatter: Implementations = Field(None, alias="reduce-scatter-implementation")
     all_to_all: Implementations = Field(None, alias="all-to-all-implementation")
-    boost_mode: Annotated[int, Field(alias="boost-mode")] = 0
-    trace_enabled: Annotated[int, Field(alias="trace-enabled")] = 1
-    roofline_enabled: Annotated[int, Field(alias="roofline-enabled")] = 0
+    boost_mode: Annotated[_Flag, Field(alias="boost-mode")] = 0
+    trace_enabled: Annotated[_Flag, Field(alias="trace-enabled")] = 1
+    roofline_enabled: Annotated[_Flag, Field(alias="roofline-enabled")] = 0
     peak_perf: Annotated[RateGbS | None, Field(alias="peak-perf")] = None  # in 1e12 operations/s
     custom_all_reduce: Custom = Field(None, alias="all-reduce-implementation-custom")
     custom_all_gather: Custom = Field(None, alias="all-gather-implementation-custom")
@@ -113,7 +114,7 @@ class SystemFile(StrictModel):
     local_reduction_delay: Annotated[int | None, Field(alias="local-reduction-delay")] = None
     model_shared_bus: Annotated[Literal[0], Field(alias="model-shared-bus")] = 0
     replay_only: Annotated[Literal[0], Field(alias="replay-only")] = 0
-    track_local_mem: Annotated[int, Field(alias="track-local-mem")] = 0
+    track_local_mem: Annotated[_Flag, Field(alias="track-local-mem")] = 0
     local_mem_trace_filename: Annotated[str, Field(alias="local-mem-trace-filename")] = ""
     intra_dimension_scheduling: Annotated[str, Field(alias="intra-dimension-scheduling")] = ""
     inter_dimension_scheduling: Annotated[str, Field(alias="inter-dimension-scheduling")] = ""

@@ -71,7 +71,7 @@ def validate_config(
         HespasError: A key or value is wrong; the message names the first one.
     """
     try:
-        return TypeAdapter(model).validate_python(values)
+        config = TypeAdapter(model).validate_python(values)
     except ValidationError as error:
         problems = error.errors(include_url=False)
         # A misspelt key is also reported as missing, which is less helpful.
@@ -80,6 +80,33 @@ def validate_config(
         )
         message, remedy = _describe_problem(first, model)
         raise error_class(message, where=where, remedy=remedy) from None
+    place = _find_boolean_number(values, config)
+    if place is not None:
+        key = ".".join(place)
+        raise error_class(
+            f"'{key}' is a number, not true or false", where=where, remedy="write the number"
+        )
+    return config
+
+
+def _find_boolean_number(given: Any, taken: Any, *place: str) -> tuple[str, ...] | None:
+    """Find the place of a boolean that pydantic has taken for a number, as 1 or 0; or None.
+
+    Its strict mode would refuse them, but also whole numbers that are written as 8e10.
+    """
+    if isinstance(given, bool):
+        return place if type(taken) in (int, float) else None
+    pairs: list[tuple[str, Any, Any]] = []
+    if isinstance(given, dict):
+        fields = getattr(type(taken), "__pydantic_fields__", {})
+        names = {field.alias: name for name, field in fields.items()}
+        for key, value in given.items():
+            inner = taken.get(key) if isinstance(taken, dict) else None
+            pairs.append((str(key), value, getattr(taken, names.get(key, str(key)), inner)))
+    elif isinstance(given, list) and isinstance(taken, list):
+        pairs = [(str(i), *pair) for i, pair in enumerate(zip(given, taken, strict=False))]
+    places = (_find_boolean_number(value, inner, *place, key) for key, value, inner in pairs)
+    return next((found for found in places if found is not None), None)
 
 
 def _describe_problem(first: Any, model: type) -> tuple[str, str]:

@@ -22,7 +22,7 @@ _Record = TypeVar("_Record", bound=AttrRecord)
 
 
 def build_dictionary_attr(
-    record: AttrRecord, context: ir.Context, op: ir.Operation | None = None
+    record: AttrRecord, context: ir.Context, op: ir.Operation | None
 ) -> ir.DictAttr:
     """Return the dictionary form of a record, without defaults and what follows from the op."""
     entries = {}

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -64,6 +64,7 @@ __all__ = [
     "get_symbol_name",
     "has_diagnostic_handlers",
     "has_private_symbol",
+    "has_static_shape",
     "hlo_proto_to_stablehlo",
     "hlo_text_to_proto",
     "ir",
@@ -310,6 +311,33 @@ def read_boundary_attrs(function: ir.Operation, where: str) -> list[Any]:
     return list(get_attribute(function, where)) if where in function.attributes else []
 
 
+def read_boundary_items(function: ir.Operation, where: str) -> list[dict[str, ir.Attribute]]:
+    """Read what ``write_boundary_items`` writes, without what the bindings cannot represent."""
+    return [
+        {name: attr for name, attr in list_dictionary_entries(attrs) if attr is not None}
+        for attrs in read_boundary_attrs(function, where)
+    ]
+
+
+def write_boundary_items(
+    function: ir.Operation, where: str, rows: Sequence[Mapping[str, ir.Attribute]]
+) -> None:
+    """Write the attributes of each argument or result of a function; no rows leave none."""
+    if rows:
+        dictionaries = [ir.DictAttr.get(dict(row), function.context) for row in rows]
+        function.attributes[where] = ir.ArrayAttr.get(dictionaries, function.context)
+    else:
+        drop_attributes(function, where)
+
+
+def drop_boundary_attrs(function: ir.Operation, names: Collection[str]) -> None:
+    """Remove attributes from a function's arguments and results."""
+    for where in BOUNDARY:
+        rows = read_boundary_items(function, where)
+        remaining = [{k: value for k, value in row.items() if k not in names} for row in rows]
+        write_boundary_items(function, where, remaining)
+
+
 def get_attribute(op: ir.Operation, name: str) -> Any:
     """Return an attribute as ``Any``, because the stubs declare only the base class."""
     return op.attributes[name]
@@ -434,6 +462,11 @@ def get_defining_op(value: ir.Value) -> ir.Operation | None:
         return None
     owner: Any = value.owner
     return owner.operation
+
+
+def has_static_shape(kind: ir.Type) -> bool:
+    """Return whether a type is a ranked tensor with static shape."""
+    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
 
 
 def has_private_symbol(function: ir.Operation) -> bool:

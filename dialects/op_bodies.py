@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from hespas.dialects.mlir import find_attribute, ir
-from hespas.dialects.op_kinds import CONSTANTS, FUSION
+from hespas.dialects.mlir import find_attribute, get_defining_op, ir
+from hespas.dialects.op_kinds import BARRIERS, CONSTANTS, FUSION
 
 _SMALL_CONSTANT_ELEMENTS = 64
 _SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
@@ -41,6 +41,16 @@ def is_small_constant(constant: ir.Operation) -> bool:
 def get_terminator(block: ir.Block) -> ir.Operation:
     """Return the last op of a block."""
     return block.operations[len(block.operations) - 1].operation
+
+
+def trace_through_ops(value: ir.Value, names: Collection[str]) -> ir.Value:
+    """Follow a value back through ops that have one of the names.
+
+    Each result of a barrier is its operand; what else these ops do, they do to the first operand.
+    """
+    while (op := get_defining_op(value)) is not None and (name := op.name) in names:
+        value = op.operands[ir.OpResult(value).result_number if name in BARRIERS else 0]
+    return value
 
 
 def list_captured_operands(op: ir.Operation) -> list[tuple[ir.Operation, int, ir.Value]]:

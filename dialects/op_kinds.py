@@ -267,6 +267,12 @@ def is_marked_collective(op: ir.Operation) -> bool:
     return op.name in MAYBE_COLLECTIVE and CommAttr.NAME in op.attributes
 
 
+def is_async_collective(op: ir.Operation) -> bool:
+    """Return whether ``hespas.comm`` says that a collective is asynchronous."""
+    comm = CommAttr.read_from_op(op)
+    return comm is not None and comm.is_async
+
+
 def has_marked_collective(op: ir.Operation) -> bool:
     """Return whether the bodies of the op contain a collective with ``hespas.comm``."""
     return contains_op(op, is_marked_collective)

@@ -38,7 +38,7 @@ def count_costs(costs: Sequence[Cost]) -> list[tuple[Cost, int]]:
     return list(zip(by_id.values(), Counter(map(id, costs)).values(), strict=True))
 
 
-def aggregate_counted_costs(executed: Iterable[tuple[Cost, int]], estimator: str = "") -> Cost:
+def aggregate_counted_costs(executed: Iterable[tuple[Cost, int]], estimator: str) -> Cost:
     """Return the cost of executing costs as often as their counts say; see ``aggregate_costs``."""
     by_id: dict[int, Cost] = {}
     counts: dict[int, int] = {}

@@ -121,7 +121,7 @@ class RooflineEstimator(Estimator):
 
         def scale_clock(factor: float) -> RooflineEstimator:
             scaled = copy.copy(self)  # with its settings, of which the node has the overrides
-            scaled.node = self.node.scale_peak_rates(factor, label="clock")
+            scaled.node = self.node.scale_clock(factor)
             scaled.peaks, scaled.fallbacks = {}, Counter()
             return scaled
 

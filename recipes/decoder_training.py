@@ -150,7 +150,7 @@ class TrainingOptions:
             repeated_heads=self.repeated_heads,
         )
 
-    def make_optimiser(self, params: Any, *, eager: bool = False) -> AdamW | Lamb:
+    def make_optimiser(self, params: Any, *, eager: bool) -> AdamW | Lamb:
         """Make the optimiser of a ``ShardedArray`` tree of parameters.
 
         Raises:

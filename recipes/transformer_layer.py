@@ -202,7 +202,7 @@ class TransformerLayer:
         h: jax.Array,
         get: WeightGetter,
         inputs: AttentionInputs,
-        encoded: jax.Array | None = None,
+        encoded: jax.Array | None,
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Compute queries, keys and values ``[b, s or t, h or g, d]``."""
         if self.m.kv_rank:

@@ -54,7 +54,7 @@ def publish_new_folder(staging: Path, destination: Path, output_set: OutputSet) 
 
 
 def publish_into_folder(
-    staging: Path, destination: Path, output_set: OutputSet, *, clean: bool = False
+    staging: Path, destination: Path, output_set: OutputSet, *, clean: bool
 ) -> None:
     """Publish ``staging/new`` in an existing folder, in place of the files of the same set.
 

@@ -21,7 +21,7 @@ _set_attribute = object.__setattr__
 
 @dataclass_transform(field_specifiers=(field,))
 def record(
-    *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True
+    *, frozen: bool = False, slots: bool = False, eq: bool = True
 ) -> Callable[[type[T]], type[T]]:
     """Make a dataclass; the parameters are those of ``dataclass``.
 
@@ -35,7 +35,7 @@ def record(
         parameters = getattr(cls, "__dataclass_params__", None)
         freezes = frozen and parameters is not None and parameters.frozen
         cls = dataclass(init=False, repr=False, eq=False, slots=slots, frozen=freezes)(cls)
-        methods: dict[str, Any] = {"__repr__": _format_record} if repr else {}
+        methods: dict[str, Any] = {"__repr__": _format_record}
         if eq:
             methods["__eq__"], compute_hash = _build_comparison(cls)
             if cls.__dict__.get("__hash__") is None:

@@ -141,9 +141,9 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def clip_text(text: str, width: int = 60) -> str:
-    """Truncate a text to a width, with ``...`` at its end."""
-    return text if len(text) <= width else f"{text[: width - 3]}..."
+def clip_text(text: str) -> str:
+    """Truncate a text to 60 characters, with ``...`` at its end."""
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def format_percent(share: float) -> str:

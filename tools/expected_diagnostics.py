@@ -114,7 +114,7 @@ def compare_diagnostics(
     name: str,
     diagnostics: Sequence[Diagnostic],
     *,
-    only_expected: bool = False,
+    only_expected: bool,
 ) -> list[str]:
     """Describe each missing and each unexpected diagnostic in one line.
 

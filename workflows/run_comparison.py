@@ -98,7 +98,7 @@ def build_plan(path: str | None, options: dict[str, Any]) -> RunPlan:
 def open_results(
     request: ComparisonRequest,
     *,
-    note: TextFunction = ignore_text,
+    note: TextFunction,
     progress: TextFunction | None = None,
     plan_builder: PlanBuilder = build_plan,
 ) -> Iterator[list[RunResult]]:

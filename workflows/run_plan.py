@@ -283,7 +283,7 @@ def collect_annotate_options(config: RunConfig) -> dict[str, str | bool]:
 def build_annotate_step(
     estimator: str,
     node: str | None,
-    settings: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | None,
     annotate_options: Mapping[str, str | bool] | None = None,
 ) -> Pass:
     """Build the pass of an estimator; raises UsageError."""

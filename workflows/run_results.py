@@ -45,8 +45,8 @@ def write_run_result(
     folder: Path | str,
     module: ir.Module,
     figures: dict[str, Any],
-    simulation: dict[str, Any] | None = None,
-    timeline: dict[str, Any] | None = None,
+    simulation: dict[str, Any] | None,
+    timeline: dict[str, Any] | None,
 ) -> None:
     """Write the annotated module, the file of its node and the figures of a run beside its traces.
 

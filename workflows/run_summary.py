@@ -366,7 +366,7 @@ def _build_result_step_rows(summary: RunSummary) -> list[TextRow]:
         note = f"with {format_seconds(copies_s)} of copies between device and host"
         return [
             ("step time", f"{format_seconds(summary.step_time_s)}, {note}"),
-            *_build_band_rows("80 % band", summary.step_band_s),
+            *_build_band_rows(summary.step_band_s),
         ]
     if summary.simulation is None:
         reason = "as asked" if summary.system else "it needs a network, --system"
@@ -385,7 +385,7 @@ def _build_result_step_rows(summary: RunSummary) -> list[TextRow]:
         *([("between hosts", between_hosts)] if between_hosts else []),
         *([("network model", network_model)] if network_model else []),
         step,
-        *_build_band_rows("80 % band", summary.step_band_s),
+        *_build_band_rows(summary.step_band_s),
         *parts,
         *_build_serial_rows(summary),
     ]
@@ -403,8 +403,10 @@ def _build_serial_rows(summary: RunSummary) -> list[TextRow]:
     return [("serial", f"{format_seconds(summary.figures['serial_step_s'])}: {hidden}")]
 
 
-def _build_band_rows(name: str, ends: Sequence[float] | None) -> list[TextRow]:
-    return [(name, f"{format_seconds(ends[0])} to {format_seconds(ends[1])}")] if ends else []
+def _build_band_rows(ends: Sequence[float] | None) -> list[TextRow]:
+    if not ends:
+        return []
+    return [("80 % band", f"{format_seconds(ends[0])} to {format_seconds(ends[1])}")]
 
 
 def _format_share(share: float | None, reference_name: str) -> str:

@@ -24,7 +24,7 @@ from hespas.passes.fuse import KernelFusion
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
-from hespas.workflows.fusible_ops import FREE, KERNELS, has_fusible_pair
+from hespas.workflows.fusible_ops import FREE, KERNELS
 from hespas.workflows.step_facts import STEP_FACTS
 
 _PLATFORM_COMPILERS = {
@@ -44,7 +44,7 @@ def warn_of_doubtful_program(
     node: NodeSpec | None,
     stats: dict[str, Any],
     run: PassRun,
-    find_pair: PairFinder = has_fusible_pair,
+    find_pair: PairFinder,
 ) -> None:
     """Warn if a program does not fit what it is estimated for.
 

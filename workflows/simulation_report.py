@@ -42,6 +42,7 @@ SHOWN = 10  # rows of a table
 TIMELINES = OutputSet("timelines", keeps_unreserved=True)
 NO_INTERVALS = "the simulator reports no times of single nodes"
 _COLUMN = re.compile(r":\d+$")
+_MAX_RANGES = 4  # of devices that a list shows
 _FULL = 1.001  # of a link; times are rounded to nanoseconds
 
 
@@ -334,16 +335,16 @@ def _build_exposed_table(simulated: SimulationReport) -> TextTable:
     return _tabulate_rows(title, groups, columns, left=3)
 
 
-def format_id_ranges(ids: Sequence[int], max_ranges: int = 4) -> str:
-    """Format ascending ids as ranges, such as ``0-3,8``; ids beyond ``max_ranges`` are counted."""
+def format_id_ranges(ids: Sequence[int]) -> str:
+    """Format ascending ids as ranges, such as ``0-3,8``; ids beyond four ranges are counted."""
     ranges: list[tuple[int, int]] = []
     for i in ids:
         if ranges and ranges[-1][1] == i - 1:
             ranges[-1] = (ranges[-1][0], i)
         else:
             ranges.append((i, i))
-    parts = [str(a) if a == b else f"{a}-{b}" for a, b in ranges[:max_ranges]]
-    more = sum(b - a + 1 for a, b in ranges[max_ranges:])
+    parts = [str(a) if a == b else f"{a}-{b}" for a, b in ranges[:_MAX_RANGES]]
+    more = sum(b - a + 1 for a, b in ranges[_MAX_RANGES:])
     return ",".join(parts) + (f" and {more} more" if more else "")
 
 

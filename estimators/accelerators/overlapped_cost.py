@@ -63,7 +63,7 @@ class OverlappedUnits:
         work: OpWork,
         products: Sequence[UnitProduct],
         loads: Sequence[UnitLoad],
-        traffic: ChipTraffic = NO_TRAFFIC,
+        traffic: ChipTraffic,
     ) -> Cost:
         """Return the cost of an op with the fastest load, or with all products on lanes.
 

@@ -249,7 +249,7 @@ class CalibratedEstimator(Estimator):
 
     def _scale_clock(self, factor: float) -> CalibratedEstimator:
         """Return the estimator of a device with another clock."""
-        node = self.node.scale_peak_rates(factor, label="clock")
+        node = self.node.scale_clock(factor)
         scaled = CalibratedEstimator(replace(self.config, node=node))
         constants = scaled.constants
         scaled.constants = replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hespas.dialects.mlir import get_attribute, ir, stablehlo
+from hespas.dialects.mlir import get_attribute, has_static_shape, ir, stablehlo
 from hespas.estimators.rules.base import UnknownCost, describe_element_type
 
 _SOURCE_LAYOUT, _RESULT_LAYOUT = "source_layout", "result_layout"
@@ -22,7 +22,7 @@ def expand_bitcast(op: ir.Operation) -> ir.Value:
         UnknownCost: The bitcast cannot be expressed.
     """
     source, result = op.operands[0], op.results[0]
-    if not (_is_static_tensor(source.type) and _is_static_tensor(result.type)):
+    if not (has_static_shape(source.type) and has_static_shape(result.type)):
         raise UnknownCost(f"a bitcast of {source.type} cannot be compiled", op=op)
     with ir.InsertionPoint(op), op.location:
         value = _transpose_value(source, _read_memory_order(op, _SOURCE_LAYOUT, source.type))
@@ -31,10 +31,6 @@ def expand_bitcast(op: ir.Operation) -> ir.Value:
         shape = ir.RankedTensorType(result.type).shape
         value = _reshape_value(value, [shape[d] for d in order])
         return _transpose_value(value, [order.index(d) for d in range(len(order))])
-
-
-def _is_static_tensor(type_: ir.Type) -> bool:
-    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
 def _read_memory_order(op: ir.Operation, name: str, type_: ir.Type) -> list[int]:

@@ -48,7 +48,7 @@ def hold_timing_turn(device: str = "") -> Iterator[None]:
         yield
 
 
-def _locate_lock_file(device: str = "") -> Path:
+def _locate_lock_file(device: str) -> Path:
     """Return the lock file of this user and device."""
     mark = "".join(c if c.isalnum() else "-" for c in device)
     folder = Path(os.environ.get("XDG_RUNTIME_DIR", ""))

@@ -153,7 +153,7 @@ def partition_custom_kernels(
 
 
 def run_partitioner_here(
-    module: ir.Module, compilation: CompilationSettings, folder: Path, *, waits: bool = False
+    module: ir.Module, compilation: CompilationSettings, folder: Path, *, waits: bool
 ) -> ir.Module:
     """Partition a module with XLA in this process.
 

@@ -91,10 +91,10 @@ def _count_default_devices(request: ExportRequest) -> int | None:
     return 1 if request.is_recipe() else math.prod((request.mesh or {}).values())
 
 
-def list_recipes(say: Callable[[str], None] = lambda line: None) -> list[dict[str, Any]]:
+def list_recipes() -> list[dict[str, Any]]:
     """List the recipes: name, summary, options (name, form, default, help), and problem if any."""
     with open_temporary_folder() as name:
-        return _run_export_worker(Path(name), {"list": True, "traceback": False}, say)
+        return _run_export_worker(Path(name), {"list": True, "traceback": False}, lambda line: None)
 
 
 def _run_export_worker(folder: Path, message: dict[str, Any], say: Callable[[str], None]) -> Any:

@@ -54,7 +54,7 @@ def main(argument: str) -> None:
     os._exit(0)  # XLA may go on compiling what was wanted only after its partitioner
 
 
-def configure_jax(device_count: int | None = None, *, source: bool = True) -> None:
+def configure_jax(device_count: int | None = None, *, source: bool) -> None:
     """Configure JAX for exports, before its first use.
 
     Args:

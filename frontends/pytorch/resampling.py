@@ -9,9 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 
 
-def take_nearest(
-    x: Any, output_size: Sequence[int], *scales: float | None, centre: float = 0.0
-) -> Any:
+def take_nearest(x: Any, output_size: Sequence[int], *scales: float | None, centre: float) -> Any:
     """Enlarge or reduce the last dimensions of a tensor, as ``aten.upsample_nearest2d`` does.
 
     Elements that are repeated equally often are broadcast, so that the gradient is a sum and not a

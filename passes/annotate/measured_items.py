@@ -38,9 +38,9 @@ def measure_program(
     module: ir.Module,
     estimator: Estimator,
     run: PassRun,
-    options: MeasureOptions | None = None,
+    options: MeasureOptions | None,
     *,
-    keep_going: bool = False,
+    keep_going: bool,
 ) -> MeasureStatistics | None:
     """Measure everything that the program runs, each distinct item once. Raises HespasError.
 

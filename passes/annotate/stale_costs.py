@@ -255,7 +255,7 @@ class CostReview(CostWalk):
         if old is not None or self.estimator_name:
             self._record_place(self.added_up, op, function)
 
-    def _record_place(self, places: dict[str, None], op: ir.Operation, function: str = "") -> None:
+    def _record_place(self, places: dict[str, None], op: ir.Operation, function: str) -> None:
         """Record the function that contains ``op``, or an op of the entry function itself."""
         function = function or (self.call_stack[-1] if self.call_stack else "")
         if function:

@@ -14,12 +14,14 @@ from typing import Any
 
 from hespas.configs.tpu_targets import TpuTopology
 from hespas.dialects.mlir import (
+    BOUNDARY,
     PassManager,
     get_attribute,
     ir,
-    list_dictionary_entries,
+    read_boundary_items,
     register_passes,
     to_mlir_bytecode,
+    write_boundary_items,
 )
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.dialects.xla import (
@@ -200,20 +202,12 @@ def _drop_opaque_attributes(op: ir.Operation) -> ir.WalkResult:
         value = attributes[name]
         if "." in name and isinstance(value, ir.OpaqueAttr):
             del attributes[name]
-        elif name in ("arg_attrs", "res_attrs") and isinstance(value, ir.ArrayAttr):
-            rows = [
-                ir.DictAttr.get(
-                    {
-                        key: attr
-                        for key, attr in list_dictionary_entries(entries)
-                        if attr is not None and not isinstance(attr, ir.OpaqueAttr)
-                    },
-                    op.context,
-                )
-                for entries in value
-                if isinstance(entries, ir.DictAttr)
-            ]
-            attributes[name] = ir.ArrayAttr.get(rows, op.context)
+        elif name in BOUNDARY and op.name == "func.func":
+            rows = read_boundary_items(op, name)
+            for row in rows:
+                for key in [key for key, attr in row.items() if isinstance(attr, ir.OpaqueAttr)]:
+                    del row[key]
+            write_boundary_items(op, name, rows)
     return ir.WalkResult.ADVANCE
 
 

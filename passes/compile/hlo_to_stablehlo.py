@@ -9,10 +9,10 @@ from hespas.dialects.mlir import (
     DONATED,
     hlo_proto_to_stablehlo,
     ir,
-    list_dictionary_entries,
     make_context,
-    read_boundary_attrs,
+    read_boundary_items,
     to_mlir_bytecode,
+    write_boundary_items,
 )
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS, find_entry_function
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
@@ -163,16 +163,12 @@ def _restore_donors(module: ir.Module, program: HloProgram) -> None:
     donors = {one.parameter_number for one in entries if not one.parameter_shape_index}
     if not donors:
         return
-    entry, context = find_entry_function(module), module.context
-    count = len(entry.regions[0].blocks[0].arguments)
-    attrs = read_boundary_attrs(entry, "arg_attrs") or [ir.DictAttr.get({}, context)] * count
-    marked = list(attrs)
-    for number in donors & set(range(count)):
-        entries = dict(list_dictionary_entries(attrs[number]))
-        known = {name: attr for name, attr in entries.items() if attr is not None}
-        known[DONATED] = ir.BoolAttr.get(True, context)
-        marked[number] = ir.DictAttr.get(known, context)
-    entry.attributes["arg_attrs"] = ir.ArrayAttr.get(marked, context)
+    entry = find_entry_function(module)
+    arguments = entry.regions[0].blocks[0].arguments
+    rows = read_boundary_items(entry, "arg_attrs") or [{} for _ in arguments]
+    for number in donors & set(range(len(arguments))):
+        rows[number][DONATED] = ir.BoolAttr.get(True, module.context)
+    write_boundary_items(entry, "arg_attrs", rows)
 
 
 def _find_places(program: HloProgram) -> dict[str, Place]:

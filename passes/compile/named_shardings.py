@@ -19,10 +19,10 @@ from hespas.dialects.mlir import (
     get_call_target,
     get_defining_op,
     ir,
-    list_dictionary_entries,
-    read_boundary_attrs,
+    read_boundary_items,
     read_frontend_items,
     walk_operations,
+    write_boundary_items,
     write_frontend_items,
 )
 from hespas.dialects.op_kinds import (
@@ -228,17 +228,12 @@ def _replace_in_attributes(op: ir.Operation) -> None:
     if SHARDING in op.attributes:
         op.attributes[SHARDING] = _number_attribute(op.attributes[SHARDING])
     for where in BOUNDARY:
-        dictionaries = [
-            {key: value for key, value in list_dictionary_entries(attr) if value is not None}
-            for attr in read_boundary_attrs(op, where)
-        ]
-        if any(SHARDING in dictionary for dictionary in dictionaries):
-            for dictionary in dictionaries:
-                if SHARDING in dictionary:
-                    dictionary[SHARDING] = _number_attribute(dictionary[SHARDING])
-            op.attributes[where] = ir.ArrayAttr.get(
-                [ir.DictAttr.get(one, op.context) for one in dictionaries], op.context
-            )
+        rows = read_boundary_items(op, where)
+        sharded = [row for row in rows if SHARDING in row]
+        for row in sharded:
+            row[SHARDING] = _number_attribute(row[SHARDING])
+        if sharded:
+            write_boundary_items(op, where, rows)
 
 
 def is_numbered(text: str) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import get_defining_op, has_static_shape, ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import is_collective
 from hespas.passes.base import PassRun
@@ -30,7 +30,6 @@ from hespas.passes.fuse.copy_kept_values import (
     list_writes_in_place,
     skip_views,
 )
-from hespas.passes.fuse.op_builder import has_static_shape
 from hespas.passes.memory.buffer_sharing import find_results_over
 
 

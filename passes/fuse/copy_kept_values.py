@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from hespas.dialects.mlir import get_defining_op, ir
-from hespas.dialects.op_bodies import get_terminator
+from hespas.dialects.mlir import get_defining_op, has_static_shape, ir
+from hespas.dialects.op_bodies import get_terminator, trace_through_ops
 from hespas.dialects.op_kinds import FUSION, find_entry_function
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import OpBuilder, has_static_shape
+from hespas.passes.fuse.op_builder import OpBuilder
 from hespas.passes.memory.value_roles import find_replaced_arguments
 
 COPY, WHILE, _UPDATE = "mhlo.copy", "stablehlo.while", "stablehlo.dynamic_update_slice"
@@ -188,8 +188,4 @@ def _list_updates_of_fusion(fusion: ir.Operation) -> Iterator[tuple[int, int]]:
 
 
 def skip_views(value: ir.Value) -> ir.Value:
-    op = get_defining_op(value)
-    while op is not None and op.name in VIEWS:
-        value = op.operands[0]
-        op = get_defining_op(value)
-    return value
+    return trace_through_ops(value, VIEWS)

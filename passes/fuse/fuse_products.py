@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
-from hespas.dialects.op_bodies import list_read_values
+from hespas.dialects.op_bodies import list_read_values, trace_through_ops
+from hespas.dialects.op_kinds import CONSTANTS
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
@@ -38,7 +39,7 @@ from hespas.passes.fuse.simplify import BROADCAST
 # The rows of an instruction of Hopper's tensor cores (wgmma): fewer are columns of the transposed
 # product. XLA counts so for every GPU.
 _INSTRUCTION_ROWS = 64
-_REARRANGED = frozenset((VIEW, BROADCAST, TRANSPOSE, "stablehlo.constant"))
+_REARRANGED = frozenset((VIEW, BROADCAST, TRANSPOSE))
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,5 @@ def _orient_product(kernel: ir.Block) -> None:
 
 def _is_computed(value: ir.Value) -> bool:
     """Return whether a kernel computes a value from what it reads, and does not only move it."""
-    op = get_defining_op(value)
-    while op is not None and op.name in _REARRANGED and len(op.operands):
-        op = get_defining_op(op.operands[0])
-    return op is not None and op.name not in _REARRANGED
+    op = get_defining_op(trace_through_ops(value, _REARRANGED))
+    return op is not None and op.name not in CONSTANTS

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hespas.configs.op_cycles import OpCycles, read_op_cycles
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.buffer_sizes import EMPTY_SIZE
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import get_defining_op, has_static_shape, ir
 from hespas.dialects.op_bodies import is_small_constant, list_captured_values
 from hespas.estimators.rules.base import (
     BufferSize,
@@ -29,7 +29,6 @@ from hespas.estimators.rules.fusion import combines_old_values
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.estimators.work import find_cost_rule, is_free_op
 from hespas.passes.fuse.dots import DOT, list_products
-from hespas.passes.fuse.op_builder import has_static_shape
 
 VIEWS = frozenset(("reshape", "bitcast", "bitcast_convert"))
 SLICES = frozenset(("slice", "dynamic_slice"))

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hespas.dialects.attrs import KernelAttr
-from hespas.dialects.mlir import collect_functions, find_ops, get_defining_op, ir, to_i64_attr
+from hespas.dialects.mlir import (
+    collect_functions,
+    find_ops,
+    get_defining_op,
+    has_static_shape,
+    ir,
+    to_i64_attr,
+)
 from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import CONTROL, FUSION
 from hespas.estimators.rules.base import to_buffer_size
@@ -43,11 +50,6 @@ def get_static_shape(value: ir.Value) -> tuple[int, ...]:
 def make_i64_array(numbers: Sequence[int], context: ir.Context) -> ir.Attribute:
     """Make an ``array<i64>`` attribute."""
     return ir.DenseI64ArrayAttr.get(list(numbers), context)
-
-
-def has_static_shape(kind: ir.Type) -> bool:
-    """Return whether a type is a ranked tensor with static shape."""
-    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
 
 
 def has_static_values(op: ir.Operation) -> bool:

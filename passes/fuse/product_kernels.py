@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
+from hespas.dialects.op_bodies import trace_through_ops
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.fuse.dots import (
     DOT,
@@ -239,6 +240,15 @@ def _alone_reads_argument(op: ir.Operation) -> bool:
     )
 
 
+def _collect_views(value: ir.Value) -> tuple[ir.Operation | None, list[ir.Operation]]:
+    """Return the op that makes a value, and the views of its result, the last one first."""
+    views: list[ir.Operation] = []
+    while (op := get_defining_op(value)) is not None and op.name == VIEW:
+        views.append(op)
+        value = op.operands[0]
+    return op, views
+
+
 def _collect_transpose(product: ir.Operation, number: int) -> list[ir.Operation]:
     """Collect the transpose of an operand that the kernel reads untransposed, and its views.
 
@@ -247,11 +257,7 @@ def _collect_transpose(product: ir.Operation, number: int) -> list[ir.Operation]
     must be outermost, and what stays innermost have multiples of 16 bytes.
     """
     side = DotGeneral.from_op(product).sides[number]
-    op = get_defining_op(product.operands[number])
-    views: list[ir.Operation] = []
-    while op is not None and op.name == VIEW:
-        views.append(op)
-        op = get_defining_op(op.operands[0])
+    op, views = _collect_views(product.operands[number])
     if op is None or op.name != TRANSPOSE or _count_innermost_bytes(op) % RUN_BYTES:
         return []
     dims = find_roles(get_static_shape(op.results[0]), side.shape)
@@ -304,11 +310,7 @@ def _collect_concatenation(product: ir.Operation, number: int) -> list[ir.Operat
     It must be along the only free dimension of the operand, tile by tile.
     """
     side = DotGeneral.from_op(product).sides[number]
-    op = get_defining_op(product.operands[number])
-    views: list[ir.Operation] = []
-    while op is not None and op.name == VIEW:
-        views.append(op)
-        op = get_defining_op(op.operands[0])
+    op, views = _collect_views(product.operands[number])
     if op is None or op.name != CONCATENATE or len(side.free) != 1:
         return []
     axis, shape = get_attribute(op, "dimension").value, get_static_shape(op.results[0])
@@ -361,11 +363,9 @@ def _is_available(value: ir.Value) -> bool:
     op = get_defining_op(value)
     if op is not None and op.name == BROADCAST:
         value = op.operands[0]
-        op = get_defining_op(value)
         if not get_static_shape(value):
             return True
-    while op is not None and op.name in (VIEW, "stablehlo.bitcast_convert"):
-        op = get_defining_op(op.operands[0])
+    op = get_defining_op(trace_through_ops(value, (VIEW, "stablehlo.bitcast_convert")))
     return op is None or op.name not in COMPUTED or read_uniform_constant(value) is not None
 
 

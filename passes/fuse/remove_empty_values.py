@@ -10,15 +10,10 @@ import functools
 from collections.abc import Callable
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import has_static_shape, ir
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import (
-    OpBuilder,
-    copy_attributes,
-    has_static_shape,
-    make_i64_array,
-)
+from hespas.passes.fuse.op_builder import OpBuilder, copy_attributes, make_i64_array
 from hespas.passes.fuse.simplify import CONSTANT
 
 

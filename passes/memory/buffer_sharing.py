@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir, stablehlo
-from hespas.dialects.op_bodies import get_terminator
+from hespas.dialects.op_bodies import get_terminator, trace_through_ops
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CUSTOM_CALLS,
@@ -77,30 +77,26 @@ def _find_fusion_results_over(fusion: ir.Operation, operand: int) -> Collection[
         return ()
     argument = arguments[operand]
     results_inside = get_terminator(block).operands
-    makers = [get_defining_op(value) for value in results_inside]
     # The walk over all uses is avoided if the op of the only result is not elementwise.
-    only_maker = makers[0] if len(makers) == 1 else None
+    only_maker = get_defining_op(results_inside[0]) if len(results_inside) == 1 else None
     may_be_elementwise = only_maker is None or _is_elementwise_or_view(only_maker.name)
-    if may_be_elementwise and _has_only_elementwise_uses(argument, has_reduction=len(makers) > 1):
-        return range(len(makers))
+    has_reduction = len(results_inside) > 1
+    if may_be_elementwise and _has_only_elementwise_uses(argument, has_reduction=has_reduction):
+        return range(len(results_inside))
     results = _find_declared_aliases(fusion, operand)
-    for result, maker in enumerate(makers):
-        target = _find_updated_value(maker)
+    for result, value in enumerate(results_inside):
+        target = _find_updated_value(value)
         if target is not None and target == argument:
             results.append(result)
     return results
 
 
-def _find_updated_value(op: ir.Operation | None) -> ir.Value | None:
+def _find_updated_value(result: ir.Value) -> ir.Value | None:
     """Find the value that an in-place update at the end of a fusion updates, through views."""
-    while op is not None and op.name in VIEWS:
-        op = get_defining_op(op.operands[0])
+    op = get_defining_op(trace_through_ops(result, VIEWS))
     if op is None or op.name not in _IN_PLACE:
         return None
-    value = op.operands[0]
-    while (op := get_defining_op(value)) is not None and op.name in VIEWS:
-        value = op.operands[0]
-    return value
+    return trace_through_ops(op.operands[0], VIEWS)
 
 
 def _has_only_elementwise_uses(argument: ir.Value, *, has_reduction: bool) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hespas.dialects import op_kinds
-from hespas.dialects.attrs import WAIT, CommAttr
-from hespas.dialects.mlir import collect_functions, get_attribute, get_defining_op, ir
-from hespas.dialects.op_bodies import get_terminator, is_small_constant
+from hespas.dialects.attrs import WAIT
+from hespas.dialects.mlir import collect_functions, get_attribute, ir
+from hespas.dialects.op_bodies import get_terminator, is_small_constant, trace_through_ops
 from hespas.dialects.op_kinds import (
     BRANCHES,
     CALLEE,
@@ -153,7 +153,11 @@ class LivenessProgramReader:
                 )
                 if name == FUSION:
                     self.has_fusions = True
-                elif kind == _COLLECTIVE and name not in buffer_sharing.PAIRWISE and _is_async(op):
+                elif (
+                    kind == _COLLECTIVE
+                    and name not in buffer_sharing.PAIRWISE
+                    and op_kinds.is_async_collective(op)
+                ):
                     self._operands_in_flight.update(dict.fromkeys(result_numbers, operands))
             elif kind == _VIEW:
                 known[op.results[0]] = operands[0]
@@ -217,7 +221,8 @@ class LivenessProgramReader:
         carries = []
         for number, before in enumerate(operands):
             inner, yielded = step.arguments[number], terminator.operands[number]
-            if _trace_through_views(yielded) == inner or _is_without_memory(inner.type):
+            source = trace_through_ops(yielded, op_kinds.VIEWS | op_kinds.BARRIERS)
+            if source == inner or _is_without_memory(inner.type):
                 known[inner] = known[condition.arguments[number]] = before
                 known[op.results[number]] = before
                 continue
@@ -315,25 +320,9 @@ class LivenessProgramReader:
         return self.constants[key]
 
 
-def _is_async(op: ir.Operation) -> bool:
-    comm = CommAttr.read_from_op(op)
-    return comm is not None and comm.is_async
-
-
 def _is_without_memory(kind: ir.Type) -> bool:
     """Return whether values of a type use no memory, such as tokens."""
     return not isinstance(kind, ir.ShapedType | ir.TupleType)
-
-
-def _trace_through_views(value: ir.Value) -> ir.Value:
-    while (op := get_defining_op(value)) is not None:
-        if op.name in op_kinds.BARRIERS:
-            value = op.operands[ir.OpResult(value).result_number]
-        elif op.name in op_kinds.VIEWS:
-            value = op.operands[0]
-        else:
-            break
-    return value
 
 
 def _classify_op(name: str) -> int:

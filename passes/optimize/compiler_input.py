@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import PassManager, drop_inner_attributes, ir, register_passes
+from hespas.dialects.mlir import (
+    PassManager,
+    drop_boundary_attrs,
+    drop_inner_attributes,
+    ir,
+    register_passes,
+)
 from hespas.dialects.op_kinds import ASYNC_STARTS, FUSION, SHARDING_ATTRS
 from hespas.dialects.program_facts import read_program_facts
 from hespas.dialects.xla import CompilationSettings
@@ -13,11 +19,7 @@ from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.check_input import check_input_form
 from hespas.passes.prepare.communicators import infer_grid_and_groups
-from hespas.passes.prepare.device_grid import (
-    drop_boundary_attrs,
-    get_channel_id,
-    make_channel_attr,
-)
+from hespas.passes.prepare.device_grid import get_channel_id, make_channel_attr
 from hespas.passes.prepare.legalise import inline_resources
 from hespas.passes.prepare.op_shardings import constrain_sharded_values
 from hespas.passes.prepare.partition import (

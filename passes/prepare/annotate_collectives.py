@@ -28,6 +28,7 @@ from hespas.dialects.op_kinds import (
     RAGGED_CALL_TARGETS,
     SHARDY_MARKERS,
     get_collective_name,
+    is_async_collective,
 )
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus
@@ -311,7 +312,7 @@ def _build_comm_attr(
     except DynamicShape as kind:
         remedy = "set the sizes of symbolic dimensions with --prepare=dims=..."
         raise HespasError(f"the size of {kind} is not known", op=op, remedy=remedy) from None
-    is_async = _is_marked_async(op)
+    is_async = is_async_collective(op)
     attr = get_groups_attr(op)
     groups = rows[attr] if attr is not None else ()
     if name in HOST_COPY_CALL_TARGETS:
@@ -352,17 +353,11 @@ def _restore_channels(module: ir.Module, census: ModuleCensus) -> None:
     if any(count is not None for count in counts):
         return
     ops = [op for op in census.list_collectives() if not get_channel_id(op)]
-    permutes = [op for op in ops if op.name == PERMUTE and _is_marked_async(op)]
+    permutes = [op for op in ops if op.name == PERMUTE and is_async_collective(op)]
     if len(ops) > len(permutes) or len(ops) == len(census.list_collectives()):
         return
     for op in permutes:
         op.attributes["channel_handle"] = make_channel_attr(1, 0, op.context)
-
-
-def _is_marked_async(op: ir.Operation) -> bool:
-    """Return whether ``hespas.comm`` says that the collective is asynchronous."""
-    old = CommAttr.read_from_op(op)
-    return old is not None and old.is_async
 
 
 def _find_moved_sources(groups: Groups) -> tuple[int, ...]:

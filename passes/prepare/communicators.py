@@ -5,6 +5,7 @@ from __future__ import annotations
 from hespas.dialects.mlir import (
     collect_meshes,
     decode_string_attr,
+    drop_boundary_attrs,
     drop_inner_attributes,
     find_ops,
     ir,
@@ -15,7 +16,6 @@ from hespas.passes.prepare.device_grid import (
     DeviceGrid,
     Groups,
     count_sharding_devices,
-    drop_boundary_attrs,
     get_group_mode,
     infer_device_grid,
     make_groups_attr,
@@ -29,7 +29,7 @@ from hespas.support.errors import (
 
 
 def infer_grid_and_groups(
-    module: ir.Module, census: ModuleCensus, devices: int = 0
+    module: ir.Module, census: ModuleCensus, devices: int
 ) -> tuple[DeviceGrid, dict[ir.Attribute, Groups]]:
     """Infer the device grid of a module with local shapes, and parse its collectives' groups.
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy
 
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import (
-    BOUNDARY,
-    get_attribute,
-    ir,
-    list_dictionary_entries,
-    read_boundary_attrs,
-)
+from hespas.dialects.mlir import get_attribute, ir
 from hespas.dialects.op_kinds import COMBINED_SCATTER_TARGET, get_collective_name
 from hespas.support.errors import HespasError
 from hespas.support.records import record
@@ -254,21 +248,3 @@ def make_groups_attr(groups: Groups, context: ir.Context) -> ir.Attribute:
     element = ir.IntegerType.get_signless(64, context)
     array: Any = numpy.array(groups, dtype=numpy.int64).reshape(shape)
     return ir.DenseElementsAttr.get(array, type=element, shape=shape, context=context)
-
-
-def drop_boundary_attrs(function: ir.Operation, names: Collection[str]) -> None:
-    """Remove attributes from a function's arguments and results."""
-    for where in BOUNDARY:
-        remaining_attrs = [
-            ir.DictAttr.get(
-                {
-                    key: value
-                    for key, value in list_dictionary_entries(attr)
-                    if key not in names and value is not None
-                },
-                function.context,
-            )
-            for attr in read_boundary_attrs(function, where)
-        ]
-        if remaining_attrs:
-            function.attributes[where] = ir.ArrayAttr.get(remaining_attrs, function.context)

@@ -10,6 +10,7 @@ from hespas.dialects.mlir import (
     find_attribute,
     get_attribute,
     get_defining_op,
+    has_static_shape,
     ir,
     list_dictionary_entries,
     register_passes,
@@ -108,8 +109,7 @@ def _replace_scan(scan: ir.Operation) -> bool:
     written = _read_written_attributes(scan)
     flags = {name: written[name].value for name in SCAN_FLAGS if name in written}
     kind = scan.operands[0].type
-    is_known = isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
-    if not is_known or len(scan.operands) != 2 or not flags.get("is_associative"):
+    if not has_static_shape(kind) or len(scan.operands) != 2 or not flags.get("is_associative"):
         return False
     applied = _find_applied_op(scan)
     if applied is None or _read_start(scan.operands[1]) != NEUTRAL[applied]:

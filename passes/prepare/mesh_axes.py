@@ -46,7 +46,7 @@ def count_mesh_devices(module: ir.Module) -> int:
 
 
 def resolve_axis_groups(
-    attr: ir.Attribute, module: ir.Module, op: ir.Operation | None = None
+    attr: ir.Attribute, module: ir.Module, op: ir.Operation | None
 ) -> Groups | None:
     """Convert mesh axes to groups of device ids; None if ``attr`` does not name mesh axes.
 

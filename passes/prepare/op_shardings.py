@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     BOUNDARY,
     decode_string_attr,
     drop_attributes,
+    drop_boundary_attrs,
     get_call_target,
     ir,
     list_dictionary_entries,
@@ -34,7 +35,6 @@ from hespas.dialects.op_kinds import (
     SHARDY_MESHES,
 )
 from hespas.passes.prepare.census import ModuleCensus
-from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.support.errors import HespasError
 
 SHARDY_SHARDING, HLO_SHARDING = SHARDING_ATTRS

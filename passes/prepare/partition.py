@@ -25,6 +25,7 @@ from hespas.dialects.mlir import (
     collect_functions,
     collect_meshes,
     decode_string_attr,
+    drop_boundary_attrs,
     drop_inner_attributes,
     get_attribute,
     get_call_target,
@@ -32,11 +33,13 @@ from hespas.dialects.mlir import (
     get_symbol_name,
     ir,
     read_boundary_attrs,
+    read_boundary_items,
     read_frontend_items,
     read_frontend_text,
     register_passes,
     replace_module_body,
     walk_operations,
+    write_boundary_items,
 )
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
@@ -57,7 +60,6 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census, is_in_fusion
 from hespas.passes.prepare.device_grid import (
     count_sharding_devices,
-    drop_boundary_attrs,
     read_stated_count,
     write_stated_count,
 )
@@ -296,11 +298,12 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     from hespas.passes.compile.carried_attributes import restore_carried_attributes
 
     main = find_entry_function(module)
-    boundary = {name: read_boundary_attrs(main, name) for name in BOUNDARY}
+    boundary = {name: read_boundary_items(main, name) for name in BOUNDARY}
     replace_module_body(module, new)
     main = find_entry_function(module)
-    for name, attrs in boundary.items():
-        _restore_boundary_attrs(main, name, attrs)
+    for name, rows in boundary.items():
+        if rows and len(rows) == _count_boundary_values(main, name):
+            write_boundary_items(main, name, rows)
     drop_boundary_attrs(main, SHARDING_ATTRS)
     restore_carried_attributes(module)
     # XLA leaves some although shapes are now local.
@@ -363,21 +366,14 @@ def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
 
 def _free_results(entry: ir.Operation) -> None:
     """Drop the HLO sharding of each result that Shardy has stated none of by a call."""
-    attrs = read_boundary_attrs(entry, "res_attrs")
-    if not any(HLO_SHARDING in attr for attr in attrs):
+    rows = read_boundary_items(entry, "res_attrs")
+    if not any(HLO_SHARDING in row for row in rows):
         return
     values = get_terminator(entry.regions[0].blocks[0]).operands
-    entry.attributes["res_attrs"] = ir.ArrayAttr.get(
-        [
-            attr
-            if _is_stated_result(value)
-            else ir.DictAttr.get(
-                {item.name: item.attr for item in attr if item.name != HLO_SHARDING}, entry.context
-            )
-            for value, attr in zip(values, attrs, strict=True)
-        ],
-        entry.context,
-    )
+    for value, row in zip(values, rows, strict=True):
+        if not _is_stated_result(value):
+            row.pop(HLO_SHARDING, None)
+    write_boundary_items(entry, "res_attrs", rows)
 
 
 def _is_stated_result(value: ir.Value) -> bool:
@@ -470,12 +466,6 @@ def _is_dividing_sharding(sharding: str) -> bool:
         and not re.search(r"devices=\[(1,)*\d+\][^ ]* last_tile_dim_replicate", part)
         for part in split_tuple_sharding(sharding)
     )
-
-
-def _restore_boundary_attrs(entry: ir.Operation, name: str, attrs: list[ir.DictAttr]) -> None:
-    """Restore the attributes of arguments or results, unless their number has changed."""
-    if attrs and len(attrs) == _count_boundary_values(entry, name):
-        entry.attributes[name] = ir.ArrayAttr.get(attrs, entry.context)
 
 
 def _count_boundary_values(entry: ir.Operation, name: str) -> int:

@@ -23,6 +23,7 @@ from hespas.dialects.mlir import (
     ir,
     read_frontend_text,
 )
+from hespas.dialects.op_bodies import trace_through_ops
 from hespas.dialects.op_kinds import (
     ALLOCATION_TARGET,
     BARRIERS,
@@ -259,11 +260,7 @@ def _merge_with_updates(offload: ir.Operation) -> None:
 
 def _merge_with_slice(fetch: ir.Operation) -> None:
     """Copy a slice from an array of the host, where the program takes it."""
-    value = fetch.operands[0]
-    op = get_defining_op(value)
-    while op is not None and (op.name in VIEWS or op.name in BARRIERS):
-        value = op.operands[ir.OpResult(value).result_number]
-        op = get_defining_op(value)
+    op = get_defining_op(trace_through_ops(fetch.operands[0], {*VIEWS, *BARRIERS}))
     if op is None or op.name != SLICE:
         return
     _remove_op(fetch)

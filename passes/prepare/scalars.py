@@ -8,7 +8,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from hespas.dialects.mlir import get_attribute, get_defining_op, get_symbol_name, ir
+from hespas.dialects.mlir import (
+    get_attribute,
+    get_defining_op,
+    get_symbol_name,
+    has_static_shape,
+    ir,
+)
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
     BARRIERS,
@@ -26,10 +32,15 @@ Number = int | float | bool
 
 # The result is the operand. Explicit shardings of JAX constrain the counters of loops, too.
 _COPIES = {"mhlo.bitcast", "mhlo.copy", "sdy.reshard", "sdy.sharding_constraint"}
-FORWARDS = BARRIERS | _COPIES | {
+_SPREADS = {
+    f"{dialect}.{kind}"
+    for dialect in ("stablehlo", "mhlo")
+    for kind in ("broadcast_in_dim", "reshape")
+}
+_FORWARDS = BARRIERS | _COPIES | _SPREADS | {
     "tensor.cast",
     *(f"{dialect}.{kind}" for dialect in ("stablehlo", "mhlo")
-      for kind in ("broadcast_in_dim", "convert", "reshape", "slice", "transpose")),
+      for kind in ("convert", "slice", "transpose")),
 }  # fmt: skip
 # The kinds of ops whose elements are those of the operand at the same places.
 ELEMENT_COPIES = ("convert", "copy", "reshard", "sharding_constraint")
@@ -181,7 +192,7 @@ class ScalarEvaluator:
         name = op.name
         if name in CONSTANTS:
             return read_splat_constant(op)
-        if name in FORWARDS:
+        if name in _FORWARDS:
             operand_value = yield op.operands[number if name in BARRIERS else 0]
             return (
                 operand_value
@@ -335,9 +346,7 @@ class ScalarEvaluator:
 
 
 def _has_one_element(kind: ir.Type) -> bool:
-    return (
-        isinstance(kind, ir.RankedTensorType) and kind.has_static_shape and set(kind.shape) <= {1}
-    )
+    return has_static_shape(kind) and set(ir.RankedTensorType(kind).shape) <= {1}
 
 
 def _find_dimension_size(op: ir.Operation) -> Number | None:
@@ -372,33 +381,44 @@ def trace_value(
     value: ir.Value,
     functions: Mapping[str, ir.Operation],
     stands_for: dict[ir.Value, ir.Value],
+    *,
+    spread: bool = False,
 ) -> ir.Value:
     """Return the equal value that an op computes, or that is an argument of a block outside bodies.
 
-    The value is followed through copies and the bodies of fusions and called functions.
+    The value is followed through copies, and in and out of the bodies of fusions and of called
+    functions.
 
     Args:
         value: The value.
         functions: The functions of the module by name.
-        stands_for: What the arguments of bodies are, which are added.
+        stands_for: What the arguments of called functions are, which are added.
+        spread: Whether copies for more elements, and of another shape, are followed, too.
     """
+    copies = _COPIES | _SPREADS if spread else _COPIES
     seen: set[ir.Value] = set()
     while value not in seen:  # as in a function that calls itself
         seen.add(value)
         if value in stands_for:
             value = stands_for[value]
             continue
+        if isinstance(value, ir.BlockArgument):
+            holder = value.owner.owner.operation
+            if holder.name != FUSION:
+                break
+            value = holder.operands[value.arg_number]
+            continue
         op = get_defining_op(value)
-        if op is None:
-            break
+        assert op is not None
         number = ir.OpResult(value).result_number
         body = get_body(op, functions)
         if body is not None:
-            stands_for.update(zip(body.arguments, op.operands, strict=True))
+            if op.name != FUSION:
+                stands_for.update(zip(body.arguments, op.operands, strict=True))
             value = get_terminator(body).operands[number]
         elif op.name in BARRIERS:
             value = op.operands[number]
-        elif op.name in _COPIES:
+        elif op.name in copies:
             value = op.operands[0]
         else:
             break

@@ -17,6 +17,8 @@ from hespas.dialects.mlir import (
     get_attribute,
     ir,
     read_boundary_attrs,
+    read_boundary_items,
+    write_boundary_items,
 )
 from hespas.dialects.op_bodies import replace_op_by_block
 from hespas.dialects.op_kinds import find_entry_function
@@ -124,10 +126,8 @@ def _set_argument(entry: ir.Operation, number: int, value: int) -> None:
     )
     argument.replace_all_uses_with(constant.results[0])
     block.erase_argument(number)
-    attributes = read_boundary_attrs(entry, "arg_attrs")
-    entry.attributes["arg_attrs"] = ir.ArrayAttr.get(
-        attributes[:number] + attributes[number + 1 :], entry.context
-    )
+    rows = read_boundary_items(entry, "arg_attrs")
+    write_boundary_items(entry, "arg_attrs", rows[:number] + rows[number + 1 :])
     results = get_attribute(entry, "function_type").value.results
     inputs = [argument.type for argument in block.arguments]
     new_type = ir.FunctionType.get(inputs, results, entry.context)

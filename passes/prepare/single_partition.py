@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import drop_attributes, get_attribute, ir
+from hespas.dialects.mlir import drop_attributes, drop_boundary_attrs, get_attribute, ir
 from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import SHARDING_ATTRS
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.communicators import spell_out_axes
-from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.support.errors import HespasError
 
 

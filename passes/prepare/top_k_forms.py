@@ -16,6 +16,7 @@ from hespas.dialects.mlir import (
     find_ops,
     get_attribute,
     get_call_target,
+    has_static_shape,
     ir,
 )
 from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
@@ -61,8 +62,7 @@ def read_top_k_calls(module: ir.Module) -> None:
 
 def is_of_largest(op: ir.Operation) -> bool:
     """Return whether an op selects the largest elements of rows of a known length."""
-    kind = op.operands[0].type
-    is_static = isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
+    is_static = has_static_shape(op.operands[0].type)
     return is_static and ("largest" not in op.attributes or get_attribute(op, "largest").value)
 
 

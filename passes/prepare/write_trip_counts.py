@@ -18,12 +18,12 @@ from hespas.dialects.mlir import (
     ir,
     to_i64_attr,
 )
-from hespas.dialects.op_bodies import get_terminator
-from hespas.dialects.op_kinds import BARRIERS, CONSTANTS, FUSION, LOOPS
+from hespas.dialects.op_bodies import get_terminator, list_read_values
+from hespas.dialects.op_kinds import BARRIERS, LOOPS
+from hespas.estimators.op_content import render_op_text
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import (
-    FORWARDS,
     Number,
     ScalarEvaluator,
     build_scalar_evaluator,
@@ -31,7 +31,6 @@ from hespas.passes.prepare.scalars import (
     get_body,
     get_op_kind,
     read_comparison_direction,
-    read_splat_constant,
     trace_value,
 )
 from hespas.support.errors import (
@@ -311,7 +310,7 @@ def find_maximum_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> int | No
     """
     state = _find_known_starts(loop, scalars)
     states: list[Mapping[int, Number]] = []
-    lane = _find_longest_lane(loop)
+    lane = _find_longest_lane(loop, scalars)
     for count, continues, known in _run_loop(loop, scalars, tuple(state), state, lane):
         if continues is not None and not continues:
             return count
@@ -386,7 +385,7 @@ def _read_iteration(loop: ir.Operation) -> _Iteration:
     return get_terminator(cond).operands[0], list(get_terminator(body).operands)
 
 
-def _find_longest_lane(loop: ir.Operation) -> _Iteration | None:
+def _find_longest_lane(loop: ir.Operation, scalars: ScalarEvaluator) -> _Iteration | None:
     """Find what the lane that runs longest computes; None for a loop that is not one of lanes.
 
     ``jax.vmap`` makes a loop that runs while the condition of any lane holds. Lanes of which it
@@ -394,84 +393,59 @@ def _find_longest_lane(loop: ir.Operation) -> _Iteration | None:
     lane at least has always held, and this lane selects the new values.
     """
     test, steps = _read_iteration(loop)
-    reduce = get_defining_op(_skip_copies(test))
+    reduce = get_defining_op(_trace_spread_value(test))
     if reduce is None or get_op_kind(reduce) != "reduce" or len(reduce.operands) != 2:
         return None
-    if get_op_kind(reduce.regions[0].blocks[0].operations[0].operation) != "or":
+    step = get_defining_op(get_terminator(reduce.regions[0].blocks[0]).operands[0])
+    if step is None or get_op_kind(step) != "or":
         return None
     condition = reduce.operands[0]
-    for number, step in enumerate(steps):
-        select = get_defining_op(_skip_copies(step))
+    for number, value in enumerate(steps):
+        select = get_defining_op(_trace_spread_value(value))
         if select is None or get_op_kind(select) != "select":
             if not forwards_unchanged(loop, number):
                 return None
             continue
         chosen, new, old = select.operands
-        if _skip_copies(old) != loop.regions[1].blocks[0].arguments[number]:
+        if _trace_spread_value(old) != loop.regions[1].blocks[0].arguments[number]:
             return None
-        if not _are_equal_expressions(chosen, condition, loop):
+        if not _are_equal_expressions(_trace_spread_value(chosen), condition, loop, scalars):
             return None
         steps[number] = new
     return condition, steps
 
 
-def _skip_copies(value: ir.Value) -> ir.Value:
-    """Return what a value is a copy of, as it is or for more elements, in and out of fusions."""
-    while True:
-        if isinstance(value, ir.BlockArgument):
-            fusion, number = value.owner.owner.operation, value.arg_number
-            if fusion.name != FUSION:
-                return value
-            value = fusion.operands[number]
-            continue
-        op = get_defining_op(value)
-        assert op is not None
-        if op.name == FUSION:
-            value = get_terminator(op.regions[0].blocks[0]).operands[
-                ir.OpResult(value).result_number
-            ]
-        elif op.name in FORWARDS - BARRIERS and get_op_kind(op) not in ("slice", "transpose"):
-            value = op.operands[0]
-        else:
-            return value
+def _trace_spread_value(value: ir.Value) -> ir.Value:
+    """Return what a value is a copy of, as it is or for more elements."""
+    return trace_value(value, {}, {}, spread=True)
 
 
-def _are_equal_expressions(step: ir.Value, condition: ir.Value, loop: ir.Operation) -> bool:
+def _are_equal_expressions(
+    step: ir.Value, condition: ir.Value, loop: ir.Operation, scalars: ScalarEvaluator
+) -> bool:
     """Return whether a body computes a value as the condition of its loop does."""
     cond, body = (region.blocks[0] for region in loop.regions)
     arguments = list(zip(body.arguments, cond.arguments, strict=True))
     seen: set[tuple[ir.Value, ir.Value]] = set()
     pending = [(step, condition)]
     while pending:
-        left, right = map(_skip_copies, pending.pop())
-        if left == right or (left, right) in seen:
+        left, right = (trace_value(each, {}, {}) for each in pending.pop())
+        if left == right or (left, right) in seen or (left, right) in arguments:
             continue
         seen.add((left, right))
+        number = scalars.find_scalar_value(left)
+        if number is not None and number == scalars.find_scalar_value(right):
+            continue
         first, second = get_defining_op(left), get_defining_op(right)
         if first is None or second is None:
-            if (left, right) not in arguments:
-                return False
-        elif first.name in CONSTANTS and second.name in CONSTANTS:
-            number = read_splat_constant(first)
-            if number is None or number != read_splat_constant(second):
-                return False
-        elif _describe_op(first) == _describe_op(second):
-            pending += zip(first.operands, second.operands, strict=True)
-        else:
             return False
+        if ir.OpResult(left).result_number != ir.OpResult(right).result_number:
+            return False
+        # The texts do not say which values from outside the bodies of an op read.
+        if render_op_text(first) != render_op_text(second):
+            return False
+        pending += zip(list_read_values(first), list_read_values(second), strict=True)
     return True
-
-
-def _describe_op(op: ir.Operation) -> tuple[object, ...]:
-    """Describe what an op computes from its operands."""
-    facts = {name: op.attributes[name] for name in op.attributes if "." not in name}
-    bodies = [
-        _describe_op(inner.operation)
-        for region in op.regions
-        for block in region.blocks
-        for inner in block.operations
-    ]
-    return op.name, [value.type for value in op.operands], facts, bodies
 
 
 def _find_condition_inputs(

@@ -30,8 +30,8 @@ class EventQueue:
 
     __slots__ = ("_lists", "_ticks", "now", "settle")
 
-    def __init__(self, now: int = 0) -> None:
-        self.now = now
+    def __init__(self) -> None:
+        self.now = 0
         self.settle: Callable[[], None] | None = None
         self._ticks: list[int] = []
         self._lists: dict[int, list[tuple[EventCallback, Any]]] = {}

@@ -52,7 +52,7 @@ def check_simgrid() -> str:
     return version
 
 
-def run_job(job: dict[str, Any], timeout_s: float | None = None) -> dict[str, Any]:
+def run_job(job: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
     """Run a job; raises HespasError if SimGrid fails or takes too long."""
     check_simgrid()
     command = [shutil.which(name_python()) or name_python(), str(_WORKER)]

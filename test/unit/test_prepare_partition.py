@@ -21,6 +21,7 @@ from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import (
     PassManager,
     collect_functions,
+    drop_boundary_attrs,
     ir,
     make_context,
     register_passes,
@@ -28,7 +29,6 @@ from hespas.dialects.mlir import (
 from hespas.dialects.op_kinds import SHARDING_ATTRS
 from hespas.passes.base import PassRun
 from hespas.passes.compile import compiler_process
-from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.passes.prepare.prepare import PreparePass
 
 Workload = Callable[[str], object]

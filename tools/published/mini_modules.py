@@ -148,9 +148,7 @@ def _collect_callees(op: ir.Operation) -> Iterator[str]:
     yield from callees
 
 
-def write_mini_modules(
-    folder: Path, mini_modules: list[MiniModule], *, clean: bool = False
-) -> None:
+def write_mini_modules(folder: Path, mini_modules: list[MiniModule], *, clean: bool) -> None:
     """Write ``mini_module_<i>.mlir`` and ``.json``, all or none; earlier ones are removed.
 
     Args:

@@ -543,7 +543,7 @@ def profile_step(
     module: ir.Module,
     figures: Mapping[str, Any],
     simulation: Mapping[str, Any] | None,
-    depth: int = 2,
+    depth: int,
 ) -> StepProfile:
     """Profile a step.
 

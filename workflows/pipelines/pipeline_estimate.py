@@ -385,7 +385,7 @@ class PipelineTraces:
 def build_pipeline_traces(
     schedule: PipelineSchedule,
     stages: Sequence[StageEstimate],
-    slowdowns: Mapping[int, float] | None = None,
+    slowdowns: Mapping[int, float] | None,
 ) -> PipelineTraces:
     """Build the traces of all ranks; ``slowdowns`` are as of ``simulate_pipeline``.
 

@@ -55,7 +55,7 @@ def plan_stage_workloads(
 
 
 def count_stage_layers(
-    model: StudyWorkload, schedule: PipelineSchedule, stage_layers: Sequence[int] = ()
+    model: StudyWorkload, schedule: PipelineSchedule, stage_layers: Sequence[int]
 ) -> list[int]:
     """Count the layers of each stage, as requested or divided evenly.
 

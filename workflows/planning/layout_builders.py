@@ -141,7 +141,7 @@ class SpecBuilder(LayoutBuilder):
     spec: ExportSpec
 
     def describe_interface(self) -> ProgramInterface:
-        return ProgramInterface(self.spec.list_mesh_axes(), {}, is_batch_fixed=True)
+        return ProgramInterface.describe_function(self.spec.list_mesh_axes())
 
     def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
         from hespas.frontends.export.export_spec import make_exportable
@@ -185,7 +185,7 @@ class FunctionBuilder(LayoutBuilder):
     option_values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def describe_interface(self) -> ProgramInterface:
-        return ProgramInterface(self.axes, {}, is_batch_fixed=True)
+        return ProgramInterface.describe_function(self.axes)
 
     def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
         pass  # Python refuses a wrong keyword when the function is traced.

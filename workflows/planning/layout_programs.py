@@ -150,7 +150,7 @@ class LayoutPrograms:
     def read_interface(self) -> ProgramInterface:
         """Read the axes and options of the program; raises HespasError."""
         if self.spec is not None:
-            return ProgramInterface(self.spec.list_mesh_axes(), {}, is_batch_fixed=True)
+            return ProgramInterface.describe_function(self.spec.list_mesh_axes())
         answer = self._run_single({"task": "interface", "export": self.make_request({}, {})})
         return ProgramInterface(
             tuple(answer["axes"]), answer["defaults"], default_axes=tuple(answer["default_axes"])

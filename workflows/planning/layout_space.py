@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass as options_record
@@ -144,6 +144,11 @@ class ProgramInterface:
     defaults: Mapping[str, str]
     is_batch_fixed: bool = False
     default_axes: tuple[str, ...] = ()
+
+    @classmethod
+    def describe_function(cls, axes: tuple[str, ...]) -> Self:
+        """Describe a function whose arguments are given."""
+        return cls(axes, {}, is_batch_fixed=True)
 
     @property
     def divides_itself(self) -> bool:

@@ -52,7 +52,7 @@ def compare_estimators(
     estimators: Sequence[str],
     options: MeasureOptions,
     *,
-    strict: bool = False,
+    strict: bool,
 ) -> dict[str, Any]:
     """Estimate matrix products by several estimators.
 

@@ -236,7 +236,7 @@ def select_successful_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
     return [row for row in rows if row.get("error") is None]
 
 
-def find_varied_keys(rows: Sequence[SweepRow], excluded: Collection[str] = ("mlir",)) -> list[str]:
+def find_varied_keys(rows: Sequence[SweepRow], excluded: Collection[str]) -> list[str]:
     """Find the keys that differ between cells; of variables that change together, the first."""
     keys = dict.fromkeys(name for row in rows for name in row if name.startswith(CELL))
     names = [name for name in keys if name.removeprefix(CELL) not in excluded]

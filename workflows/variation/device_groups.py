@@ -200,9 +200,7 @@ def simulate_groups(
     return MixedStep(system.name, 1e-9 * mixed.step_time_ns, rows)
 
 
-def simulate_group_folders(
-    groups: Sequence[PlacedTraces], system_name: str | None = None
-) -> MixedStep:
+def simulate_group_folders(groups: Sequence[PlacedTraces], system_name: str | None) -> MixedStep:
     """Simulate a job on the network of the run of its first group, unless a system is named.
 
     Raises:

@@ -194,16 +194,14 @@ def vary_step(replay: TraceReplay, options: VariationOptions) -> StepVariation:
     )
 
 
-def list_straggler_costs(
-    replay: TraceReplay, speeds: Sequence[float] = STRAGGLER_SPEEDS
-) -> list[StragglerCost]:
-    """Compute the step time with one slow device, for each speed and the worst device.
+def list_straggler_costs(replay: TraceReplay) -> list[StragglerCost]:
+    """Compute the step time with one slow device, for the worst device and some speeds.
 
     The devices of an equivalence class cost the same, so that one of each is tried.
     """
     devices = replay.class_representatives
     costs = []
-    for speed in speeds:
+    for speed in STRAGGLER_SPEEDS:
         factors = np.ones((len(devices), replay.device_count))
         factors[np.arange(len(devices)), devices] = 1 / speed
         times_ns = replay.replay_draws(factors)

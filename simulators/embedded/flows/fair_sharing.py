@@ -76,8 +76,8 @@ class SharedLinks:
         self,
         links: Array,
         counts: Array,
-        find_crossing: CrossingTest | None = None,
-        owner: Any = None,
+        find_crossing: CrossingTest | None,
+        owner: Any,
     ) -> LinkPattern:
         """Add a pattern.
 
