@@ -16,7 +16,6 @@ An attribute that equals its absence, because its value is the default, is no pa
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +35,7 @@ from hespas.dialects.attrs import (
 )
 from hespas.dialects.mlir import (
     FRONTEND,
+    cache_ir_function,
     find_attribute,
     ir,
     list_dictionary_entries,
@@ -356,7 +356,7 @@ class _ContentWriter:
             self._parts.append("}")
 
 
-@functools.lru_cache(maxsize=1 << 12)
+@cache_ir_function(1 << 12)
 def _is_default(op_name: str, attribute: str, value: ir.Attribute) -> bool:
     """Return whether an attribute of an op equals its absence."""
     dialect, _, name = op_name.partition(".")
@@ -367,12 +367,12 @@ def _is_default(op_name: str, attribute: str, value: ir.Attribute) -> bool:
     return re.fullmatch(pattern, text) is not None
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@cache_ir_function(1 << 14)
 def _render_type(type_: ir.Type) -> str:
     return str(type_)
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@cache_ir_function(1 << 14)
 def _render_attribute(value: ir.Attribute) -> str:
     """Return the text of an attribute in the form that it has after a portable artifact.
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hespas.dialects.attrs import KernelAttr
-from hespas.dialects.mlir import collect_functions, find_ops, get_defining_op, ir, to_i64_attr
+from hespas.dialects.mlir import (
+    cache_ir_function,
+    collect_functions,
+    find_ops,
+    get_defining_op,
+    ir,
+    to_i64_attr,
+)
 from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import CONTROL, FUSION
 from hespas.estimators.rules.base import to_buffer_size
@@ -113,7 +120,7 @@ def invert_order(order: Sequence[int]) -> list[int]:
     return [order.index(dim) for dim in range(len(order))]
 
 
-@functools.lru_cache(maxsize=4096)
+@cache_ir_function(4096)
 def _make_tensor_type(shape: tuple[int, ...], like: ir.Type) -> ir.Type:
     """Make a tensor type of this shape with the element type of another one."""
     assert isinstance(like, ir.ShapedType)

@@ -6,11 +6,10 @@ computed of them: a product that adds up nothing is zero, a reduction is its ini
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import cache_ir_function, ir
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
@@ -47,7 +46,7 @@ def _has_empty_value(block: ir.Block) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=1 << 12)
+@cache_ir_function(1 << 12)
 def _is_empty(kind: ir.Type) -> bool:
     return isinstance(kind, ir.RankedTensorType) and 0 in kind.shape and has_static_shape(kind)
 
