@@ -43,6 +43,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_bodies import has_body
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
+from hespas.dialects.resources import read_small_resource
 from hespas.estimators.rules.stable_sorts import list_unread_positions, may_have_positions
 from hespas.estimators.work import find_cost_rule
 from hespas.support.records import record
@@ -303,7 +304,7 @@ class _ContentWriter:
             if value is None:
                 self._write_printed(op, name, attribute)
             elif name in CONSTANTS:
-                self._parts.append(ConstantValue(str(value)))
+                self._parts.append(ConstantValue(str(read_small_resource(op, value) or value)))
             else:
                 self._write_value(value)
 

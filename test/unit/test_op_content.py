@@ -122,6 +122,19 @@ def test_constants_count_inside_loops_only():
     assert digest(text.replace("VALUE", "1.0")) == digest(text.replace("VALUE", "2.0"))
 
 
+def test_the_value_of_a_resource_counts_inside_loops_as_that_of_a_constant():
+    def digest_loop(value: str, bound: str = "") -> str:
+        loop = f"""%0 = stablehlo.while(%i = %a) : {F} cond {{
+          %t = stablehlo.constant {value} : tensor<i1> stablehlo.return %t : tensor<i1>
+        }} do {{ stablehlo.return %i : {F} }}"""
+        more = f'builtin: {{ bound: "0x01000000{bound}" }}'
+        return digest(loop, f"{{-# dialect_resources: {{ {more} }} #-}}" if bound else "")
+
+    resource = "dense_resource<bound>"
+    assert digest_loop(resource, "01") == digest_loop("dense<true>")
+    assert digest_loop(resource, "00") == digest_loop("dense<false>") != digest_loop(resource, "01")
+
+
 def test_names_of_functions_do_not_count_and_their_contents_do():
     function = f"func.func private @NAME(%x: {F}) -> {F} {{ %0 = stablehlo.KIND %x : {F} return %0 : {F} }}"  # noqa: E501
     call = f"%0 = func.call @NAME(%a) : ({F}) -> {F}"
