@@ -198,25 +198,29 @@ def counts_for_cost(op: ir.Operation, op_name: str, attribute: str) -> bool:
     """Return whether an attribute of an op is part of its content."""
     if attribute.startswith("hespas."):
         return attribute in COST_INPUTS
-    if op_name not in _inherent_names:
-        _inherent_names[op_name] = _find_inherent_names(op, op_name)
-    inherent = _inherent_names[op_name]
+    key = op_name, op.context.is_registered_operation(op_name)  # in other contexts it may differ
+    if key not in _inherent_names:
+        _inherent_names[key] = _find_inherent_names(op, *key)
+    inherent = _inherent_names[key]
     if inherent is None or attribute in inherent:
         return True
     rule = find_cost_rule(op_name)
     return rule is not None and attribute in rule.discardable_attributes
 
 
-_inherent_names: dict[str, frozenset[str] | None] = {}  # by the name of the op
+# By the name of the op, and whether it is registered.
+_inherent_names: dict[tuple[str, bool], frozenset[str] | None] = {}
 
 
-def _find_inherent_names(op: ir.Operation, op_name: str) -> frozenset[str] | None:
+def _find_inherent_names(
+    op: ir.Operation, op_name: str, is_registered: bool
+) -> frozenset[str] | None:
     """Return the inherent attributes of ops of a name; None if any attribute may be inherent.
 
     They are among the properties that the bindings generate for the class of the op, beside its
     operands and results.
     """
-    if op_name in CUSTOM_CALLS or not op.context.is_registered_operation(op_name):
+    if op_name in CUSTOM_CALLS or not is_registered:
         return None
     mro = type(op.opview).__mro__
     return frozenset(name.rstrip("_") for cls in mro[: mro.index(ir.OpView)] for name in vars(cls))

@@ -222,3 +222,17 @@ def test_counting_is_decided_by_the_definition_of_the_op(context):
         ("permutation", True), ("result_layout", True), ("xla_shape", False), ("hespas.trips", True)
     ):  # fmt: skip
         assert counts_for_cost(op, op.name, attribute) is counts
+
+
+def test_counting_does_not_depend_on_the_contexts_of_other_modules():
+    text = f'"stablehlo.is_finite"(%a) {{acme.hot}} : ({F}) -> tensor<4x8xi1>'
+    program = f'"func.func"() <{{function_type = ({F}) -> (), sym_name = "f"}}> ({{ ^bb0(%a: {F}): '
+    program += f'%0 = {text} "func.return"() : () -> () }}) : () -> ()'
+    plain = ir.Context()
+    plain.allow_unregistered_dialects = True
+    counted = []
+    for context in (plain, make_context(), plain):
+        module = ir.Module.parse(program, context)
+        op = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+        counted.append(counts_for_cost(op, op.name, "acme.hot"))
+    assert counted == [True, False, True]
