@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import cache_ir_function, ir
 from hespas.support.records import record
 
 
@@ -40,7 +39,7 @@ class BufferSize:
 EMPTY_SIZE = BufferSize((), 0, 0, "none", 0, False)
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@cache_ir_function(1 << 14)
 def to_buffer_size(type_: ir.Type) -> BufferSize:
     """Return the size of a value of this type.
 

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -47,6 +48,7 @@ __all__ = [
     "accept_unregistered_ops",
     "accepts_unregistered_ops",
     "attach_diagnostic_handler",
+    "cache_ir_function",
     "capture_native_stderr",
     "clone_module",
     "collect_func_calls",
@@ -57,6 +59,7 @@ __all__ = [
     "deserialize_portable_artifact",
     "find_attribute",
     "find_ops",
+    "forget_other_contexts",
     "func",
     "get_attribute",
     "get_call_target",
@@ -120,8 +123,9 @@ class PassDiagnostic:
 
 
 DiagnosticCallback = Callable[[Any], bool]
-# The handlers that are attached, with the context of each; detached ones are removed.
-_handlers: list[tuple[ir.Context, Any, DiagnosticCallback]] = []
+# The handlers that are attached, with the identity of the context of each, which is freed with its
+# last module. Its handlers are detached then.
+_handlers: list[tuple[int, Any, DiagnosticCallback]] = []
 
 
 class Context(ir.Context):
@@ -137,8 +141,18 @@ def attach_diagnostic_handler(context: ir.Context, callback: DiagnosticCallback)
     The context may be of another library, such as JAX.
     """
     handler: Any = ir.Context.attach_diagnostic_handler(context, callback)
-    _handlers.append((context, handler, callback))
+    _handlers[:] = [entry for entry in _handlers if entry[1].attached]
+    _handlers.append((id(context), handler, callback))
     return handler
+
+
+def _list_callbacks(context: ir.Context) -> list[DiagnosticCallback]:
+    """List the callbacks that are attached to a context, the latest first."""
+    return [
+        callback
+        for owner, handler, callback in reversed(_handlers)
+        if owner == id(context) and handler.attached
+    ]
 
 
 def report_diagnostic(
@@ -152,16 +166,15 @@ def report_diagnostic(
         message: The message.
         location: Its place.
     """
-    _handlers[:] = [entry for entry in _handlers if entry[1].attached]
     diagnostic = PassDiagnostic(getattr(ir.DiagnosticSeverity, severity), location, message)
-    for owner, _, callback in reversed(_handlers):
-        if owner is context and callback(diagnostic):
+    for callback in _list_callbacks(context):
+        if callback(diagnostic):
             return
 
 
 def has_diagnostic_handlers(context: ir.Context) -> bool:
     """Return whether ``report_diagnostic`` would reach a handler of a context."""
-    return any(owner is context and handler.attached for owner, handler, _ in _handlers)
+    return bool(_list_callbacks(context))
 
 
 def make_context(*, allow_unregistered: bool = False) -> ir.Context:
@@ -180,6 +193,35 @@ def make_context(*, allow_unregistered: bool = False) -> ir.Context:
     _mlirHlo.register_mhlo_dialect(context)
     context.allow_unregistered_dialects = allow_unregistered or accepts_unregistered_ops()
     return context
+
+
+_caches: list[Any] = []
+_cached_context = 0  # the identity of the context whose types and attributes the caches may hold
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def cache_ir_function(maxsize: int) -> Callable[[_Function], _Function]:
+    """Cache the results of a function of types or attributes, for modules of one context.
+
+    A cached type keeps its context alive, with all its constants.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        cached: Any = functools.lru_cache(maxsize=maxsize)(function)
+        _caches.append(cached)
+        return cached
+
+    return decorate
+
+
+def forget_other_contexts(context: ir.Context) -> None:
+    """Empty the caches of ``cache_ir_function`` if they are of another context."""
+    global _cached_context
+    if id(context) != _cached_context:
+        for cached in _caches:
+            cached.cache_clear()
+        _cached_context = id(context)
 
 
 _passes_registered = False
@@ -509,12 +551,12 @@ def walk_operations(
 
     A ``visit`` that returns None goes on.
     """
-    raised: list[Exception] = []
+    raised: list[BaseException] = []
 
     def visit_catching_errors(inner: ir.Operation) -> ir.WalkResult:
         try:
             return visit(inner) or ir.WalkResult.ADVANCE
-        except Exception as error:
+        except BaseException as error:  # also of ^C
             raised.append(error)
             return ir.WalkResult.INTERRUPT
 

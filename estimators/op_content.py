@@ -16,7 +16,6 @@ An attribute that equals its absence, because its value is the default, is no pa
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +35,7 @@ from hespas.dialects.attrs import (
 )
 from hespas.dialects.mlir import (
     FRONTEND,
+    cache_ir_function,
     find_attribute,
     ir,
     list_dictionary_entries,
@@ -43,6 +43,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_bodies import has_body
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
+from hespas.dialects.resources import read_small_resource
 from hespas.estimators.rules.stable_sorts import list_unread_positions, may_have_positions
 from hespas.estimators.work import find_cost_rule
 from hespas.support.records import record
@@ -197,25 +198,29 @@ def counts_for_cost(op: ir.Operation, op_name: str, attribute: str) -> bool:
     """Return whether an attribute of an op is part of its content."""
     if attribute.startswith("hespas."):
         return attribute in COST_INPUTS
-    if op_name not in _inherent_names:
-        _inherent_names[op_name] = _find_inherent_names(op, op_name)
-    inherent = _inherent_names[op_name]
+    key = op_name, op.context.is_registered_operation(op_name)  # in other contexts it may differ
+    if key not in _inherent_names:
+        _inherent_names[key] = _find_inherent_names(op, *key)
+    inherent = _inherent_names[key]
     if inherent is None or attribute in inherent:
         return True
     rule = find_cost_rule(op_name)
     return rule is not None and attribute in rule.discardable_attributes
 
 
-_inherent_names: dict[str, frozenset[str] | None] = {}  # by the name of the op
+# By the name of the op, and whether it is registered.
+_inherent_names: dict[tuple[str, bool], frozenset[str] | None] = {}
 
 
-def _find_inherent_names(op: ir.Operation, op_name: str) -> frozenset[str] | None:
+def _find_inherent_names(
+    op: ir.Operation, op_name: str, is_registered: bool
+) -> frozenset[str] | None:
     """Return the inherent attributes of ops of a name; None if any attribute may be inherent.
 
     They are among the properties that the bindings generate for the class of the op, beside its
     operands and results.
     """
-    if op_name in CUSTOM_CALLS or not op.context.is_registered_operation(op_name):
+    if op_name in CUSTOM_CALLS or not is_registered:
         return None
     mro = type(op.opview).__mro__
     return frozenset(name.rstrip("_") for cls in mro[: mro.index(ir.OpView)] for name in vars(cls))
@@ -303,7 +308,7 @@ class _ContentWriter:
             if value is None:
                 self._write_printed(op, name, attribute)
             elif name in CONSTANTS:
-                self._parts.append(ConstantValue(str(value)))
+                self._parts.append(ConstantValue(str(read_small_resource(op, value) or value)))
             else:
                 self._write_value(value)
 
@@ -356,7 +361,7 @@ class _ContentWriter:
             self._parts.append("}")
 
 
-@functools.lru_cache(maxsize=1 << 12)
+@cache_ir_function(1 << 12)
 def _is_default(op_name: str, attribute: str, value: ir.Attribute) -> bool:
     """Return whether an attribute of an op equals its absence."""
     dialect, _, name = op_name.partition(".")
@@ -367,12 +372,12 @@ def _is_default(op_name: str, attribute: str, value: ir.Attribute) -> bool:
     return re.fullmatch(pattern, text) is not None
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@cache_ir_function(1 << 14)
 def _render_type(type_: ir.Type) -> str:
     return str(type_)
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@cache_ir_function(1 << 14)
 def _render_attribute(value: ir.Attribute) -> str:
     """Return the text of an attribute in the form that it has after a portable artifact.
 

@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     PassManager,
     capture_native_stderr,
     find_ops,
+    forget_other_contexts,
     has_diagnostic_handlers,
     ir,
     register_passes,
@@ -43,6 +44,7 @@ from hespas.support.errors import (
     find_walk_error,
     format_op_place,
     is_encoding_error,
+    is_interrupted_walk,
 )
 from hespas.support.records import record
 from hespas.support.suggestions import suggest_nearest
@@ -140,6 +142,7 @@ def run_pipeline(
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else _check_steps(pipeline)
     run = run or PassRun(find_source_file(module.operation.location))
     steps = resolve_native_passes(steps, module.context)
+    forget_other_contexts(module.context)
     if not is_continued:
         run.forget_facts()
     execution = _PipelineExecution(module, run, instrumentation, timings, verify_each)
@@ -570,6 +573,7 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
                 raise HespasError(f"{step.name} is a pass on {MODULE}, not on {op.name}", op=op)
             # The bindings give no ir.Module for an op; its view has the same properties.
             module: Any = op.opview
+            forget_other_contexts(module.context)
             run.forget_facts()  # other passes of the manager may have run
             with forward_diagnostics(module, run):
                 for one in insert_prepare(module, [step]):
@@ -605,6 +609,8 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
         error.where = fill_in_file_name(error.where, run.input_name)
         raise
     except RuntimeError as error:
+        if is_interrupted_walk(error):
+            raise KeyboardInterrupt from None
         raised = find_walk_error(str(error))
         if raised is not None:
             raised.where = fill_in_file_name(raised.where, run.input_name)

@@ -16,6 +16,7 @@ from hespas.support.errors import (
     extract_first_line,
     find_walk_error,
     is_encoding_error,
+    is_interrupted_walk,
 )
 
 _Base = TypeVar("_Base")
@@ -141,9 +142,8 @@ def _is_reported_elsewhere(error: Exception) -> bool:
     if isinstance(error, OSError):
         return isinstance(error, BrokenPipeError) or error.errno in OUT_OF_FILES
     if isinstance(error, RuntimeError):
-        text = str(error)
-        is_interrupted = text.rstrip().endswith("\nKeyboardInterrupt")
-        return is_interrupted or is_encoding_error(error) or find_walk_error(text) is not None
+        is_of_walk = is_interrupted_walk(error) or find_walk_error(str(error)) is not None
+        return is_of_walk or is_encoding_error(error)
     return isinstance(error, MemoryError)
 
 

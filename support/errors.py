@@ -205,6 +205,12 @@ def find_walk_error(text: str) -> HespasError | None:
     return error
 
 
+def is_interrupted_walk(error: RuntimeError) -> bool:
+    """Return whether ^C interrupted the function that ``Operation.walk`` calls."""
+    pattern = r"(?sm)^Exception raised in callback:.*^KeyboardInterrupt"
+    return re.search(pattern, str(error)) is not None
+
+
 def is_encoding_error(error: RuntimeError) -> bool:
     """Return whether the bindings could not return a string because it is not UTF-8."""
     text = str(error)  # the second one is of jaxlib 0.12

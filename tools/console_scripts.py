@@ -6,14 +6,19 @@ import contextlib
 import errno
 import gc
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from hespas.support import deferred_numpy, supervised_process
-from hespas.support.errors import OUT_OF_FILES, HespasError, UsageError, is_encoding_error
+from hespas.support.errors import (
+    OUT_OF_FILES,
+    HespasError,
+    UsageError,
+    is_encoding_error,
+    is_interrupted_walk,
+)
 from hespas.support.terminal_text import EscapingStream
 
 EXIT_ERROR, EXIT_USAGE = 1, 2
@@ -21,9 +26,6 @@ EXIT_SIGNAL = 128  # plus the number of the signal
 # What writing to a stream fails with; an error without a file may come from elsewhere too.
 STDOUT_ERRORS = {errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT, errno.ENXIO}
 SHOWN_AT_ONCE = {"-h", "--help", "--version"}
-
-# The message that ``Operation.walk`` raises if ^C interrupts the function that it calls.
-INTERRUPTED_WALK = r"(?sm)^Exception raised in callback:.*^KeyboardInterrupt"
 
 # Errors whose frames refer to modules, and modules: they are not freed before the process ends.
 _kept_objects: list[object] = []
@@ -76,7 +78,7 @@ def _run_and_report(main: MainFunction, argv: list[str]) -> int:
         if isinstance(error, RuntimeError) and is_encoding_error(error):
             print("error: a name in the program is not UTF-8 text", file=sys.stderr)
             return EXIT_ERROR
-        if isinstance(error, RuntimeError) and not re.search(INTERRUPTED_WALK, str(error)):
+        if isinstance(error, RuntimeError) and not is_interrupted_walk(error):
             raise
         number = supervised_process.get_interrupt_signal()
         print(supervised_process.INTERRUPTS[number], file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,7 +13,7 @@ from hespas.dialects.buffer_sizes import (
     list_tuple_members,
     to_buffer_size,
 )
-from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.mlir import cache_ir_function, get_attribute, ir
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
@@ -190,7 +189,7 @@ def build_matrix_parts(key: str, flops: int) -> tuple[WorkPart, ...]:
     return (WorkPart(unit, key, flops),)
 
 
-@functools.lru_cache(maxsize=4096)
+@cache_ir_function(4096)
 def parse_number_fields(attr: ir.Attribute) -> dict[str, tuple[int, ...]]:
     """Return the integer fields of a dimension-number or dot-algorithm attribute of any dialect.
 
@@ -200,7 +199,7 @@ def parse_number_fields(attr: ir.Attribute) -> dict[str, tuple[int, ...]]:
     return {name: tuple(int(n) for n in re.findall(r"-?\d+", text)) for name, text in fields}
 
 
-@functools.lru_cache(maxsize=4096)
+@cache_ir_function(4096)
 def parse_word_fields(attr: ir.Attribute) -> dict[str, str]:
     """Return the fields of an attribute of the form ``#dialect.name<field = word, ...>``."""
     return dict(re.findall(r"(\w+) = (\w+)", str(attr)))
@@ -212,7 +211,7 @@ def read_integer_list(op: ir.Operation, name: str, default: Iterable[int]) -> tu
     return _read_integers(attributes[name]) if name in attributes else tuple(default)
 
 
-@functools.lru_cache(maxsize=4096)
+@cache_ir_function(4096)
 def _read_integers(attr: Any) -> tuple[int, ...]:
     """Read the integers of an array or dense attribute, each of which the bindings wrap."""
     return tuple(attr)

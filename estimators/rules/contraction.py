@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import cache_ir_function, ir
 from hespas.estimators.rules.base import (
     FMA_FLOPS,
     BufferSize,
@@ -76,7 +76,7 @@ def select_wider_operand(lhs: BufferSize, rhs: BufferSize) -> BufferSize:
     return lhs if lhs.bits >= rhs.bits else rhs
 
 
-@functools.lru_cache(maxsize=256)
+@cache_ir_function(256)
 def _has_highest_precision(precision: ir.Attribute) -> bool:
     return "HIGHEST" in str(precision)
 
@@ -253,7 +253,7 @@ def count_valid_positions(
     return total
 
 
-@functools.lru_cache(maxsize=256)
+@cache_ir_function(256)
 def parse_conv_layout(attr: ir.Attribute) -> list[tuple[int, int, tuple[int, ...]]]:
     """Return the layouts of input, kernel and result.
 

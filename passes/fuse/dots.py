@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import cache_ir_function, get_defining_op, ir
 from hespas.estimators.rules.base import parse_number_fields, to_buffer_size
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
@@ -128,7 +128,7 @@ class DotGeneral:
         return builder.create_reshape(self.op.operands[side], flat.shape)
 
 
-@functools.lru_cache(maxsize=4096)
+@cache_ir_function(4096)
 def _divide_dims_by_role(
     numbers: ir.Attribute, lhs: ir.Type, rhs: ir.Type
 ) -> tuple[DotOperand, DotOperand]:

@@ -6,7 +6,6 @@ view count as uses of the value that it views, and views are copied into the ker
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import NamedTuple
 from hespas.configs.op_cycles import OpCycles, read_op_cycles
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.buffer_sizes import EMPTY_SIZE
-from hespas.dialects.mlir import get_defining_op, has_static_shape, ir
+from hespas.dialects.mlir import cache_ir_function, get_defining_op, has_static_shape, ir
 from hespas.dialects.op_bodies import is_small_constant, list_captured_values
 from hespas.estimators.rules.base import (
     BufferSize,
@@ -326,7 +325,7 @@ class FusionGraph:
         return float(CONCATENATE_CYCLES * out) if kind == "concatenate" else 0.0
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@cache_ir_function(1 << 14)
 def _measure_type(type_: ir.Type) -> tuple[BufferSize, bool]:
     """Return the size of a type, and whether it is a ranked tensor with static shape."""
     try:
@@ -335,7 +334,7 @@ def _measure_type(type_: ir.Type) -> tuple[BufferSize, bool]:
         return EMPTY_SIZE, False
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@cache_ir_function(1 << 14)
 def _find_cycles(cycles: OpCycles, name: str, kind: ir.Type) -> int:
     """Find the clock cycles that an op of a name takes for an element of its result."""
     assert isinstance(kind, ir.ShapedType)

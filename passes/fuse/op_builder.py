@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.mlir import (
+    cache_ir_function,
     collect_functions,
     find_ops,
     get_defining_op,
@@ -115,7 +116,7 @@ def invert_order(order: Sequence[int]) -> list[int]:
     return [order.index(dim) for dim in range(len(order))]
 
 
-@functools.lru_cache(maxsize=4096)
+@cache_ir_function(4096)
 def _make_tensor_type(shape: tuple[int, ...], like: ir.Type) -> ir.Type:
     """Make a tensor type of this shape with the element type of another one."""
     assert isinstance(like, ir.ShapedType)

@@ -6,11 +6,10 @@ computed of them: a product that adds up nothing is zero, a reduction is its ini
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import ClassVar
 
-from hespas.dialects.mlir import has_static_shape, ir
+from hespas.dialects.mlir import cache_ir_function, has_static_shape, ir
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import OpBuilder, copy_attributes, make_i64_array
@@ -42,7 +41,7 @@ def _has_empty_value(block: ir.Block) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=1 << 12)
+@cache_ir_function(1 << 12)
 def _is_empty(kind: ir.Type) -> bool:
     return isinstance(kind, ir.RankedTensorType) and 0 in kind.shape and has_static_shape(kind)
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Collection
 from typing import Any
 
-from hespas.dialects.mlir import get_attribute, get_defining_op, ir, stablehlo
+from hespas.dialects.mlir import cache_ir_function, get_attribute, get_defining_op, ir, stablehlo
 from hespas.dialects.op_bodies import get_terminator, trace_through_ops
 from hespas.dialects.op_kinds import (
     BARRIERS,
@@ -126,7 +126,7 @@ def _has_only_elementwise_uses(argument: ir.Value, *, has_reduction: bool) -> bo
     return True
 
 
-@functools.lru_cache(maxsize=1 << 12)
+@cache_ir_function(1 << 12)
 def _count_elements(type_: ir.Type) -> int:
     return to_buffer_size(type_).elements
 

@@ -18,6 +18,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.dialects.op_kinds import COMPOSITES, SCANS
+from hespas.dialects.resources import BLOB, find_resource_name
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
@@ -43,8 +44,6 @@ RAGGED_FIELDS = (  # in the order of the composite
 )
 SCAN_FLAGS = ("dimension", "is_associative", "is_reverse")
 NEUTRAL = {"stablehlo.add": 0, "stablehlo.multiply": 1}
-RESOURCE = "dense_resource<"
-BLOB = r'^ *(\S+): "0x[0-9A-F]{8}([0-9A-F]+)",?$'  # name, alignment, bytes
 
 
 class LegalisePass(PrepareStep):
@@ -249,10 +248,9 @@ def inline_resources(module: ir.Module) -> None:
 
     def find_resource(op: ir.Operation) -> ir.WalkResult:
         if op.name in CONSTANTS:
-            value = find_attribute(op, "value")
-            # The bindings have no class for it. Other constants, which may be large, have theirs.
-            if type(value) is ir.Attribute and str(value).startswith(RESOURCE):
-                found.append((op, str(value).removeprefix(RESOURCE).split(">", 1)[0]))
+            name = find_resource_name(find_attribute(op, "value"))
+            if name:
+                found.append((op, name))
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(find_resource)

@@ -25,6 +25,7 @@ from hespas.dialects.op_kinds import (
     TUPLE_ELEMENTS,
     TUPLES,
 )
+from hespas.dialects.resources import read_small_resource
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.records import record
 
@@ -458,6 +459,7 @@ def _read_elements(op: ir.Operation) -> ir.DenseIntElementsAttr | ir.DenseFPElem
         attr = op.attributes["value"]
     except TypeError:  # complex elements: the bindings cannot hold them
         return None
+    attr = read_small_resource(op, attr) or attr
     is_read = isinstance(attr, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr)
     return attr if is_read else None
 

@@ -197,6 +197,19 @@ def test_what_is_declared_is_registered() -> None:
     }
 
 
+def test_caches_of_types_and_attributes_do_not_keep_contexts() -> None:
+    """``cache_ir_function`` forgets those of other contexts; functools keeps them alive."""
+    for name, nodes in parse_sources().items():
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef):
+                caches = [ast.unparse(one) for one in node.decorator_list]
+                signature = (
+                    f"{ast.unparse(node.args)} -> {node.returns and ast.unparse(node.returns)}"
+                )
+                if any(re.match(r"functools\.(lru_)?cache\b", cache) for cache in caches):
+                    assert "ir." not in signature, f"{name}: {node.name}: use cache_ir_function"
+
+
 def test_documented_arguments_are_parameters() -> None:
     """A renamed parameter whose description keeps the old name misleads the reader."""
     for name, nodes in parse_sources().items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -136,6 +138,36 @@ def test_warnings_and_notes_reach_the_handlers(owner: str, in_manager: bool, cap
     assert len(seen) == 3
     shown = capfd.readouterr()
     assert shown.out == shown.err == ""
+
+
+@pytest.mark.parametrize("in_manager", [False, True])
+@pytest.mark.parametrize("attaches", [False, True])
+def test_a_context_is_freed_with_its_last_module(
+    attaches: bool, in_manager: bool, tmp_path: Path
+) -> None:
+    """What hespas caches and attaches keeps one context at most, the last one."""
+    pipeline = (
+        f"fuse,memory-annotate,on-chip-annotate,split-individual{{merge}},{ANNOTATE},"
+        f"refresh-costs,calibrated-annotate{{node=A100_SXM_40GB}},emit-chakra{{output={tmp_path}}}"
+    )
+    contexts: list[weakref.ref[ir.Context]] = []
+    for _ in range(3):
+        context = make_context()
+        if attaches:
+            context.attach_diagnostic_handler(lambda _: True)
+        module = read(context=context)
+        contexts.append(weakref.ref(context))
+        del context
+        if in_manager:
+            manager = make_manager(module)
+            add_passes(manager, pipeline)
+            manager.run(module.operation)
+            del manager
+        else:
+            run_pipeline(module, pipeline)
+        del module
+    gc.collect()
+    assert [context() is None for context in contexts][:2] == [True, True]
 
 
 def test_pipelines_in_two_contexts_do_not_disturb_each_other() -> None:

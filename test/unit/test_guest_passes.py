@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from support.annotated_programs import X, program
@@ -12,10 +14,10 @@ from support.paths import ROOT
 
 from hespas import frontends
 from hespas.dialects.attrs import Cost, MemoryAttr, OnChipAttr
-from hespas.dialects.mlir import make_context
+from hespas.dialects.mlir import ir, make_context, walk_operations
 from hespas.passes import registry
 from hespas.passes.annotate.stale_costs import refresh_costs
-from hespas.passes.base import FACTS, PassRun
+from hespas.passes.base import FACTS, Pass, PassRun
 from hespas.passes.pipeline import PassInstrumentation, run_pipeline
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas_opt
@@ -94,6 +96,28 @@ def test_nothing_is_trusted_outside_a_pass():
     refresh_costs(module, run)
     cost = Cost.read_from_op(module.body.operations[0].regions[0].blocks[0].operations[0])
     assert cost is not None and cost.trips == 100
+
+
+@dataclass(frozen=True)
+class InterruptedPass(Pass):
+    """Be interrupted by ^C in a walk."""
+
+    name: ClassVar[str] = "guest-interrupted"
+    in_bindings: bool = False
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        def visit_op(op: ir.Operation) -> ir.WalkResult:
+            raise KeyboardInterrupt
+
+        if self.in_bindings:
+            module.operation.walk(visit_op)
+        walk_operations(module, visit_op)
+
+
+@pytest.mark.parametrize("in_bindings", [False, True])
+def test_an_interrupt_in_a_walk_is_no_error_of_the_pass(in_bindings: bool) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_pipeline(read(CHAIN), [InterruptedPass(in_bindings)])
 
 
 class Recorder(PassInstrumentation):

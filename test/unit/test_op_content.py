@@ -122,6 +122,19 @@ def test_constants_count_inside_loops_only():
     assert digest(text.replace("VALUE", "1.0")) == digest(text.replace("VALUE", "2.0"))
 
 
+def test_the_value_of_a_resource_counts_inside_loops_as_that_of_a_constant():
+    def digest_loop(value: str, bound: str = "") -> str:
+        loop = f"""%0 = stablehlo.while(%i = %a) : {F} cond {{
+          %t = stablehlo.constant {value} : tensor<i1> stablehlo.return %t : tensor<i1>
+        }} do {{ stablehlo.return %i : {F} }}"""
+        more = f'builtin: {{ bound: "0x01000000{bound}" }}'
+        return digest(loop, f"{{-# dialect_resources: {{ {more} }} #-}}" if bound else "")
+
+    resource = "dense_resource<bound>"
+    assert digest_loop(resource, "01") == digest_loop("dense<true>")
+    assert digest_loop(resource, "00") == digest_loop("dense<false>") != digest_loop(resource, "01")
+
+
 def test_names_of_functions_do_not_count_and_their_contents_do():
     function = f"func.func private @NAME(%x: {F}) -> {F} {{ %0 = stablehlo.KIND %x : {F} return %0 : {F} }}"  # noqa: E501
     call = f"%0 = func.call @NAME(%a) : ({F}) -> {F}"
@@ -209,3 +222,17 @@ def test_counting_is_decided_by_the_definition_of_the_op(context):
         ("permutation", True), ("result_layout", True), ("xla_shape", False), ("hespas.trips", True)
     ):  # fmt: skip
         assert counts_for_cost(op, op.name, attribute) is counts
+
+
+def test_counting_does_not_depend_on_the_contexts_of_other_modules():
+    text = f'"stablehlo.is_finite"(%a) {{acme.hot}} : ({F}) -> tensor<4x8xi1>'
+    program = f'"func.func"() <{{function_type = ({F}) -> (), sym_name = "f"}}> ({{ ^bb0(%a: {F}): '
+    program += f'%0 = {text} "func.return"() : () -> () }}) : () -> ()'
+    plain = ir.Context()
+    plain.allow_unregistered_dialects = True
+    counted = []
+    for context in (plain, make_context(), plain):
+        module = ir.Module.parse(program, context)
+        op = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+        counted.append(counts_for_cost(op, op.name, "acme.hot"))
+    assert counted == [True, False, True]
