@@ -64,10 +64,10 @@ def warn_of_doubtful_program(
     optimised_for = facts.get(OPTIMISED_FOR)
     if facts.get(UNFUSED_ATTENTION) and (node is None or node.vendor != "Google"):
         run.warn(
-            f"{facts[UNFUSED_ATTENTION]} calls of scaled_dot_product_attention, for which PyTorch "
-            "has fused kernels, are products and a softmax in this program, so that the estimate "
-            "can be too slow and its memory too large; export it for a GPU (--target), with "
-            "operands in 16 bits, without dropout and DTensor"
+            f"{facts[UNFUSED_ATTENTION]} calls of attention, for which PyTorch has fused kernels, "
+            "are products and a softmax in this program, so that the estimate can be too slow and "
+            "its memory too large; export it for a GPU (--target), with "
+            "scaled_dot_product_attention of operands in 16 bits, without dropout and DTensor"
         )
     if optimised_for is None and SCHEDULED_BY not in facts:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
