@@ -506,7 +506,8 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         "gaps", "ops without an estimate", "count", "sum",
-        "ops without a cost (`--keep-going`); their time is missing", _sum("gaps"),
+        "ops without a cost (`--keep-going`), whose time is missing, and loops whose trip count is "
+        "assumed", _sum("gaps"),
         header="gaps", table=COMPUTE, places=("compare", "changes", "sweep"),
     ),
 )  # fmt: skip

@@ -235,11 +235,13 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
     ]
     compute += _build_rematerialisation_rows(summary)
     regions = f"{reuse['regions']}, {reuse['distinct_regions']} distinct"
-    count = totals["gaps"]
-    gaps = f"{format_count(count, 'op')}: the time is too low" if count else "nothing"
+    loops = totals.get("assumed_loops", 0)  # results of older versions lack it
+    count = totals["gaps"] - loops
+    gaps = [f"{format_count(count, 'op')}: the time is too low"] if count else []
+    gaps += [f"the trips of {format_count(loops, 'loop')}: assumed"] if loops else []
     compute += [
         ("regions", f"{regions} ({format_count(totals['count'], 'op')} run)"),
-        ("not estimated", gaps),
+        ("not estimated", "; ".join(gaps) or "nothing"),
     ]
     compute += [(tag, f"{format_count(number, 'op')}") for tag, number in totals["tags"].items()]
     end: list[TextRow] = []

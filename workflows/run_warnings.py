@@ -11,8 +11,8 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import FACTS, GROUPED_PRODUCTS, UNFUSED_ATTENTION, TargetAttr
-from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import FUSION
+from hespas.dialects.mlir import get_call_target, ir, walk_operations
+from hespas.dialects.op_kinds import BLOCK_SCALED_CALL, CUSTOM_CALLS, FUSION
 from hespas.dialects.program_facts import Fact, list_stale_figures, read_program_facts
 from hespas.estimators import registry as estimators
 from hespas.frontends.function_lowering import select_lowering_platform
@@ -21,6 +21,7 @@ from hespas.passes.base import PassRun
 from hespas.passes.compile import hlo_origin
 from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.fuse import KernelFusion
+from hespas.passes.fuse.kernel_cost_model import BLACKWELL, FusionDevice
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
@@ -64,10 +65,10 @@ def warn_of_doubtful_program(
     optimised_for = facts.get(OPTIMISED_FOR)
     if facts.get(UNFUSED_ATTENTION) and (node is None or node.vendor != "Google"):
         run.warn(
-            f"{facts[UNFUSED_ATTENTION]} calls of scaled_dot_product_attention, for which PyTorch "
-            "has fused kernels, are products and a softmax in this program, so that the estimate "
-            "can be too slow and its memory too large; export it for a GPU (--target), with "
-            "operands in 16 bits, without dropout and DTensor"
+            f"{facts[UNFUSED_ATTENTION]} calls of attention, for which PyTorch has fused kernels, "
+            "are products and a softmax in this program, so that the estimate can be too slow and "
+            "its memory too large; export it for a GPU (--target), with "
+            "scaled_dot_product_attention of operands in 16 bits, without dropout and DTensor"
         )
     if optimised_for is None and SCHEDULED_BY not in facts:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
@@ -86,11 +87,38 @@ def warn_of_doubtful_program(
                 "one dense product of it on GPUs, which takes many times as long: "
                 f"{run.spell_option('form', 'xla')} compiles it"
             )
+        _warn_of_scaled_blocks(module, node, stats, run)
     if node is not None:
         _warn_of_foreign_compiler(facts, node, run)
         _warn_of_foreign_platform(facts, node, run)
     if estimator == "calibrated" and node is not None:
         _warn_of_foreign_constants(node, run)
+
+
+def _warn_of_scaled_blocks(
+    module: ir.Module, node: NodeSpec, stats: dict[str, Any], run: PassRun
+) -> None:
+    """Warn of products of scaled blocks (`jax.nn.scaled_matmul`) on a GPU that has none."""
+    from hespas.configs.compile_targets import find_node_target  # it adds to every start-up
+
+    if CUSTOM_CALLS.isdisjoint(stats["kinds"]):
+        return
+    count = 0
+
+    def count_call(op: ir.Operation) -> None:
+        nonlocal count
+        if op.name in CUSTOM_CALLS and re.fullmatch(BLOCK_SCALED_CALL, get_call_target(op)):
+            count += 1
+
+    walk_operations(module, count_call)
+    target = find_node_target(node)
+    if not count or not target or FusionDevice.from_target(target).capability >= BLACKWELL:
+        return
+    run.warn(
+        f"{count} x a product of scaled blocks is estimated at the rate of its narrow type, which "
+        f"{node.name} has for whole tensors only; XLA converts the operands to a wider type, "
+        f"which takes many times as long: {run.spell_option('form', 'xla')} compiles it"
+    )
 
 
 def warn_of_stale_figures(module: ir.Module, run: PassRun, stated: Mapping[str, Any]) -> None:

@@ -76,6 +76,7 @@ JAX_FUNCTIONS = {
     "adaptive_max_pool3d": layer_functions.pool_maxima,
     "view": lambda x, wanted: _view_array(x, wanted),
     "view_copy": lambda x, wanted: _view_array(x, wanted),
+    "zeros_and_scatter": attention.scatter_to_zeros,  # of flex_attention
     **layer_functions.ROUNDING,
     **resampling.NEAREST,
 }
@@ -86,9 +87,9 @@ RANDOM_FUNCTIONS = {  # ... from a key and a tensor, whose shape and type the re
     ),
 }
 HIGHER_ORDER_REMEDIES = {
-    "flex_attention": "use scaled_dot_product_attention, with a mask as its attn_mask",
     "cond": "make that part depend only on shapes or on constants",
 }
+MeshAxis = str | tuple[str, ...]  # an axis, or several that are one group
 REDUCTIONS = {"sum": jax.lax.psum, "avg": jax.lax.pmean, "max": jax.lax.pmax, "min": jax.lax.pmin}
 
 
@@ -236,6 +237,18 @@ def _select_gradients(gradients: Sequence[Any], is_returned: Sequence[bool]) -> 
     )
 
 
+def _find_ring_shift(received: Sequence[int], sent: Sequence[int]) -> int:
+    """Return how far a ring of ranks hands on whole tensors; 0 if it does something else.
+
+    Args:
+        received: The sizes that rank 0 receives from each rank, as ``permute_tensor`` states them.
+        sent: Those that it sends to each.
+    """
+    sources, targets = ([i for i, size in enumerate(sizes) if size] for sizes in (received, sent))
+    is_ring = len(sources) == len(targets) == 1 and sources[0] + targets[0] == len(sent)
+    return targets[0] if is_ring else 0
+
+
 @dataclass(frozen=True)
 class MeshPart:
     """Groups of ``size`` neighbours on a mesh axis."""
@@ -258,7 +271,7 @@ class _RandomKeys:
 class JaxInterpreter(torch.fx.Interpreter):
     """Runs a graph of ATen ops on JAX values.
 
-    ``axes`` maps the name of each process group to its mesh axis, and ``captured`` the names of
+    ``axes`` maps the name of each process group to its mesh axes, and ``captured`` the names of
     captured tensors to their values. ``unfused_attentions`` counts the calls of attention that
     became products and a softmax, and ``grouped_products`` the products in groups. Running raises
     HespasError for an op that has no JAX implementation.
@@ -267,7 +280,7 @@ class JaxInterpreter(torch.fx.Interpreter):
     def __init__(
         self,
         graph: torch.fx.GraphModule,
-        axes: Mapping[str, str | MeshPart],
+        axes: Mapping[str, MeshAxis | MeshPart],
         captured: Mapping[str, Any],
     ) -> None:
         super().__init__(graph)
@@ -337,7 +350,7 @@ class JaxInterpreter(torch.fx.Interpreter):
             return self.differentiate_samples(*args)
         if str(target) in GRADIENTS:
             return self.differentiate_op(GRADIENTS[str(target)], *args)
-        if target.namespace == "aten" and target._opname in JAX_FUNCTIONS:
+        if target.namespace in ("aten", "flex_lib") and target._opname in JAX_FUNCTIONS:
             self.grouped_products += target is torch.ops.aten._grouped_mm.default
             return JAX_FUNCTIONS[target._opname](*args, **kwargs)
         if target.namespace == "aten" and target._opname in RANDOM_FUNCTIONS:
@@ -472,6 +485,16 @@ class JaxInterpreter(torch.fx.Interpreter):
             return jax.lax.all_to_all(x, axis, 0, 0, tiled=True)
         if name == "shard_dim_alltoall":
             return jax.lax.all_to_all(x, axis, args[2], args[1], tiled=True)
+        if name == "all_to_all_single" and (shift := _find_ring_shift(*args[1:3])):
+            count = len(args[1])
+            pairs = [(rank, (rank + shift) % count) for rank in range(count)]
+            return jax.lax.ppermute(x, axis, pairs)
         if name == "broadcast":
+            if attention.get_platform() == "gpu":  # XLA has a broadcast there only
+                return jax.lax.pbroadcast(x, axis, args[1])
             return jax.lax.all_gather(x, axis)[args[1]]
-        raise HespasError(f"{target} with {args[1:-1]} is not supported")
+        raise HespasError(
+            f"{target} with {args[1:-1]} is not supported",
+            remedy="send equally much to each rank, or the whole tensor to the same neighbour in "
+            "the ring of ranks; reduce by sum, avg, max or min",
+        )

@@ -25,6 +25,7 @@ from torch.utils import checkpoint
 
 from hespas.dialects.attrs import UNFUSED_ATTENTION
 from hespas.frontends.pytorch import aten_ops, attention, autocast
+from hespas.frontends.pytorch.eager_collectives import run_eager_collectives_by_ops
 from hespas.support.errors import HespasError, extract_first_line
 
 
@@ -49,9 +50,11 @@ def trace_aten_graph(
     try:
         with (
             mode,
+            torch.device(device),  # not that of a caller who is making modules on the device meta
             _record_module_names(module),
             _mark_recomputation(),
             _disable_fused_kernels(),
+            run_eager_collectives_by_ops(),
             attention.trace_attention_as_ops() as count_unfused,
             autocast.apply_gpu_autocast(),
         ):
@@ -77,13 +80,13 @@ def trace_aten_graph(
         ) from error
     except TorchDynamoException as error:
         raise HespasError(
-            "an op with functions as arguments, such as flex_attention, scan and cond, cannot be "
+            "an op with functions as arguments, such as scan and cond, cannot be "
             f"traced: {extract_first_line(str(error))}",
-            remedy="use scaled_dot_product_attention, and write loops and branches in Python",
+            remedy="write loops and branches in Python",
         ) from error
     interpreter = _NameKeepingInterpreter(first)
     try:
-        with mode:
+        with mode, torch.device(device):
             pure = torch.func.functionalize(interpreter.run, remove="mutations_and_views")
             second = make_fx(pure, decomposition_table=aten_ops.get_op_decompositions())(*inputs)
     except RuntimeError as error:

@@ -3,11 +3,13 @@
 PyTorch computes ``scaled_dot_product_attention`` with fused kernels, which keep no scores in
 memory. Here it is traced as two ops, for the forward and the backward pass. For NVIDIA GPUs these
 become calls of cuDNN's attention, which is one of the kernels that PyTorch uses; for other
-platforms, and where the kernel cannot be used, products and a softmax.
+platforms, and where the kernel cannot be used, products and a softmax. So does ``flex_attention``,
+whose kernel PyTorch generates for functions of scores and masks.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import torch
 import torch.fx
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.distributed.tensor import DTensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
@@ -28,6 +31,7 @@ _ATTENTIONS = (
     torch.ops.aten.scaled_dot_product_attention,
     torch.ops.aten.scaled_dot_product_attention.default,
 )
+_flex_attention: Any = importlib.import_module("torch.nn.attention.flex_attention")
 _FUSED_TYPES = (torch.bfloat16, torch.float16)
 
 
@@ -122,6 +126,35 @@ class _AttentionCalls(TorchFunctionMode):
         finally:
             self._is_inside = False
 
+    def call_flex_attention(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        modify_scores: Callable[..., torch.Tensor],
+        block_mask: tuple[Any, ...],
+        scale: float,
+        options: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Compute what the op of ``flex_attention`` computes; also the pairs that a mask hides.
+
+        Returns:
+            The result, and the log-sum-exp and the maximum of each row of scores, in base 2.
+        """
+        self.unfused_count += 1
+        groups = query.shape[1] // key.shape[1]
+        key, value = (x.repeat_interleave(groups, 1) for x in (key, value))
+        scores = (query @ key.mT).float() * scale
+        positions = [torch.arange(size, device=scores.device) for size in scores.shape]
+        map_pairs = _flex_attention._vmap_for_bhqkv
+        with TransformGetItemToIndex():  # a mapped position may index a tensor
+            scores = map_pairs(modify_scores, prefix=(0,))(scores, *positions)
+            is_seen = map_pairs(block_mask[-1], prefix=())(*positions)
+        scores = scores.masked_fill(~is_seen, -math.inf)
+        weights = torch._safe_softmax(scores, dim=-1)
+        rows = scores.logsumexp(-1) / math.log(2), scores.amax(-1) / math.log(2)
+        return weights.to(query.dtype) @ value, *rows
+
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
@@ -139,7 +172,16 @@ def trace_attention_as_ops() -> Iterator[Callable[[], int]]:
     calls = _AttentionCalls()
     # A mode sees no calls within functions of torch, such as those of MultiheadAttention.
     name = "scaled_dot_product_attention"
-    with calls, mock.patch.object(functional, name, calls.call_attention):
+    flex = {
+        "flex_attention_hop": calls.call_flex_attention,
+        "_validate_device": lambda *_: None,  # that of the trace, the CPU, has no gradients
+        "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True,
+    }
+    with (
+        calls,
+        mock.patch.object(functional, name, calls.call_attention),
+        mock.patch.multiple(_flex_attention, **flex),
+    ):
         yield lambda: calls.unfused_count
 
 
@@ -206,6 +248,13 @@ def apply_attention(
 
     result, differentiate = jax.vjp(attend, q, k, v) if keeps_scores else (attend(q, k, v), None)
     return result, differentiate, is_fused
+
+
+def scatter_to_zeros(
+    shape: tuple[int, ...], indices: list[jax.Array], values: jax.Array
+) -> jax.Array:
+    """Compute the gradient of a tensor that the function of ``flex_attention`` indexes."""
+    return jnp.zeros(shape, values.dtype).at[tuple(indices)].add(values)
 
 
 def get_platform() -> str:

@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 
 from hespas.frontends.pytorch.aten_ops import MeshPart
 from hespas.frontends.pytorch.aten_trace import mark_recomputed_nodes
+from hespas.frontends.pytorch.eager_collectives import run_collective
 from hespas.support.errors import HespasError
 
 
@@ -209,7 +210,7 @@ class _ShardedUnit:
             group, parts = self.kept_group, self.kept
         if len({x.dtype for x in parts}) > 1:
             parts = [x.view(torch.uint8) for x in parts]
-        gathered = _run_collective("all_gather_into_tensor", torch.cat(parts), group, group.size())
+        gathered = run_collective("all_gather_into_tensor", torch.cat(parts), group, group.size())
         rows = gathered.view(group.size(), -1).split([x.numel() for x in parts], 1)
         self.flat = [row.reshape(-1).view(x.dtype) for row, x in zip(rows, shards, strict=True)]
         weights = []
@@ -239,11 +240,9 @@ class _ShardedUnit:
         if not rows:
             return list(gradients)
         flat = torch.cat([row.reshape(group.size(), -1) for row in rows.values()], 1)
-        reduced = _run_collective(
-            "reduce_scatter_tensor", flat.view(-1), group, "avg", group.size()
-        )
+        reduced = run_collective("reduce_scatter_tensor", flat.view(-1), group, "avg", group.size())
         if hasattr(self.mesh, "replicate_process_group"):
-            reduced = _run_collective(
+            reduced = run_collective(
                 "all_reduce", reduced, self.mesh.replicate_process_group, "avg"
             )
         parts = reduced.split([row[0].numel() for row in rows.values()])
@@ -400,17 +399,12 @@ def find_kept_groups(module: torch.nn.Module | None) -> dict[str, MeshPart]:
     return groups
 
 
-def _run_collective(name: str, operand: torch.Tensor, group: Any, *settings: Any) -> torch.Tensor:
-    op = getattr(torch.ops._c10d_functional, name)
-    return torch.ops._c10d_functional.wait_tensor(op(operand, *settings, group.group_name))
-
-
 def _run_flat(
     tensors: Sequence[torch.Tensor], name: str, group: Any, *settings: Any
 ) -> list[torch.Tensor]:
     """Run one collective that keeps shapes on several tensors."""
     flat = torch.cat([x.reshape(-1) for x in tensors])
-    parts = _run_collective(name, flat, group, *settings).split([x.numel() for x in tensors])
+    parts = run_collective(name, flat, group, *settings).split([x.numel() for x in tensors])
     return [part.view(x.shape) for part, x in zip(parts, tensors, strict=True)]
 
 

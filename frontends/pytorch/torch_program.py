@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import jax
 import torch
 from jax.sharding import PartitionSpec
+from torch.distributed import get_process_group_ranks
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.distributed_c10d import _resolve_process_group
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.func import functional_call
 from torch.utils import _pytree as pytree
@@ -186,7 +189,7 @@ class _TracedGraph:
     graph: torch.fx.GraphModule
     result: Any
     specs: list[PartitionSpec]
-    groups: dict[str, str | aten_ops.MeshPart]
+    groups: dict[str, aten_ops.MeshAxis | aten_ops.MeshPart]
 
 
 def _collect_captured_tensors(graph: torch.fx.GraphModule) -> dict[str, jax.ShapeDtypeStruct]:
@@ -226,11 +229,31 @@ def _trace_function(
     device = mesh.device_type if mesh is not None else "cpu"
     with data_parallel_wrappers.run_wrappers_by_ops(module):
         graph = aten_trace.trace_aten_graph(run_on_leaves, shapes, module, device)
-    groups: dict[str, str | aten_ops.MeshPart] = {
+    groups: dict[str, aten_ops.MeshAxis | aten_ops.MeshPart] = {
         **data_parallel_wrappers.find_kept_groups(module),
-        **({str(mesh.get_group(axis).group_name): axis for axis in axes} if mesh else {}),
+        **(_find_axis_groups(graph, mesh) if mesh is not None else {}),
     }
     return _TracedGraph(graph, trees[0], specs, groups)
+
+
+def _find_axis_groups(graph: torch.fx.GraphModule, mesh: DeviceMesh) -> dict[str, Any]:
+    """Map the process groups that a graph names to the mesh axes that they extend over."""
+    axes = tuple(_get_mesh_axes(mesh))
+    axes_of_ranks: dict[tuple[int, ...], Any] = {}
+    for count in range(len(axes), 0, -1):  # one axis rather than it and others of size 1
+        for chosen in itertools.combinations(axes, count):
+            line = tuple(slice(None) if axis in chosen else 0 for axis in axes)
+            ranks = tuple(mesh.mesh[line].flatten().tolist())
+            axes_of_ranks[ranks] = chosen if count > 1 else chosen[0]
+    groups = {str(mesh.get_group(axis).group_name): axis for axis in axes}
+    for node in graph.graph.nodes:
+        if getattr(node.target, "namespace", "") != "_c10d_functional" or len(node.args) < 2:
+            continue
+        name = node.args[-1]
+        ranks = tuple(get_process_group_ranks(_resolve_process_group(name)))
+        if ranks in axes_of_ranks:
+            groups.setdefault(name, axes_of_ranks[ranks])
+    return groups
 
 
 def _to_distributed_tensor(local: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -121,11 +121,17 @@ def announce_trace_folder(destination: Path, output: str, run: PassRun) -> None:
 
 
 def warn_of_gaps(statistics: dict[str, Any], run: PassRun) -> None:
-    """Warn if the statistics count ops without an estimate."""
-    gaps = statistics["totals"]["gaps"]
-    if gaps:
+    """Warn if the statistics count ops without an estimate, or loops whose trips are assumed."""
+    totals = statistics["totals"]
+    loops = totals["assumed_loops"]
+    if gaps := totals["gaps"] - loops:
         ops = format_count(gaps, "op")
         run.warn(f"the traces lack the time of {ops} that could not be estimated")
+    if loops:
+        run.warn(
+            f"the trip count of {format_count(loops, 'loop')} is assumed, so that the time can be "
+            "too short or, with a maximum, too long"
+        )
 
 
 def choose_default_name(module: ir.Module, input_name: str) -> str:

@@ -165,6 +165,7 @@ def _summarise_costs(ops: list[ExecutedOp], target: TargetAttr, messages: StatsR
             **messages,
             **sum_amounts(costs, OTHER_AMOUNTS),
             **find_maxima(costs),
+            "assumed_loops": sum(count for _, cost, count in ops if cost.gap == ASSUMED),
             **_compute_time_band(ops),
             "gaps": sum(count for _, cost, count in ops if cost.gap),
         },

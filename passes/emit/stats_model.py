@@ -58,6 +58,7 @@ class CostTotals(_OtherAmounts):
     high_ns: Time | None
     tags: dict[str, Count]
     gaps: Count
+    assumed_loops: Count = 0  # results of older versions lack it
 
 
 class ProgramStats(_OpenModel):

@@ -58,7 +58,7 @@ VIEWED = -2
 READ_ONCE: ReadAmounts = {OWN_LOOP: 1.0}
 # The dimensions of a transpose's result in order: the number of each in the operand, and its size.
 Permutation = tuple[tuple[int, int], ...]
-VOLTA, HOPPER = 7, 9  # major compute capabilities of NVIDIA
+VOLTA, HOPPER, BLACKWELL = 7, 9, 10  # major compute capabilities of NVIDIA
 
 
 @dataclass(frozen=True, slots=True)

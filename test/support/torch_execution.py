@@ -11,6 +11,7 @@ import functools
 import inspect
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -25,6 +26,7 @@ import torch
 import torch.distributed as dist
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from torch import nn
+from torch.distributed import _functional_collectives as functional_collectives
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -34,7 +36,7 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn import functional
-from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils import _pytree as pytree
@@ -220,6 +222,37 @@ def attention():
     return max(differences)
 
 
+def flexible_attention():
+    """Attention with functions of scores and masks; PyTorch's own has no gradients on the CPU."""
+    torch.manual_seed(0)
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 128, 128, device="cpu")
+    q, k, v = torch.randn(2, 4, 128, 8), torch.randn(2, 2, 128, 8), torch.randn(2, 2, 128, 8)
+    slopes = torch.rand(4)
+
+    def attend(q, k, v, slopes):
+        return flex_attention(
+            q, k, v, lambda score, b, h, i, j: score + slopes[h] * (j - i), mask, enable_gqa=True
+        )
+
+    def attend_plainly(q, k, v, slopes):
+        k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+        distance = torch.arange(128)[:, None] - torch.arange(128)
+        scores = q @ k.mT / math.sqrt(8) - slopes[:, None, None] * distance
+        return scores.masked_fill(distance < 0, -math.inf).softmax(-1) @ v
+
+    def differentiate(*values, function):
+        values = [x.detach().requires_grad_() for x in values]
+        with torch.enable_grad():
+            y = function(*values)
+            return [y.detach(), *torch.autograd.grad(y.pow(2).sum(), values)]
+
+    values = q, k, v, slopes
+    expected = differentiate(*values, function=attend_plainly)
+    assert torch.allclose(attend(*values), expected[0], atol=1e-5)
+    case = functools.partial(differentiate, function=attend)
+    return difference(through_xla(to_exportable("case", case, values), values), expected)
+
+
 def partly_trained():
     """One weight frozen, one that the loss does not use."""
     module = MLP()
@@ -351,6 +384,47 @@ def replicated_training():
     state = {**single.state, "count": torch.zeros(())}
     *results, _ = distributed(program, (state, x))
     return difference(results, single(state, x)[0])
+
+
+def eager_collectives():
+    """Collectives that write into their operands, over one axis of the mesh and over both."""
+    mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("data", "tensor"))
+    tensor, both = mesh.get_group("tensor"), mesh["data", "tensor"]._flatten("both")
+
+    def communicate(x):
+        reduced, largest, sent = x * 2, x * 3, x * 4
+        dist.all_reduce(reduced, group=tensor)
+        work = dist.all_reduce(largest, dist.ReduceOp.MAX, async_op=True)
+        work.wait()
+        parts = [torch.empty_like(x) for _ in range(8)]
+        dist.all_gather(parts, x)
+        gathered = torch.empty(4, *x.shape)
+        dist.all_gather_into_tensor(gathered, x, group=tensor)
+        part, scattered = torch.empty(2, 4), torch.empty(1, 4)
+        dist.reduce_scatter(part, list(x.chunk(4)), group=tensor)
+        dist.reduce_scatter_tensor(scattered, x)
+        exchanged, listed = torch.empty_like(x), [torch.empty(2, 4) for _ in range(4)]
+        dist.all_to_all_single(exchanged, x)
+        dist.all_to_all(listed, list(x.chunk(4)), group=tensor)
+        dist.broadcast(sent, 4)
+        dist.barrier()
+        ring = functional_collectives.permute_tensor(x, [1, 2, 3, 4, 5, 6, 7, 0], mesh["both"])
+        total = functional_collectives.all_reduce(x, "sum", both)
+        rest = reduced, largest, *parts, gathered, part, scattered, exchanged, *listed
+        return *rest, sent, ring.clone(), total
+
+    x = torch.randn(64, 4)
+    ranks = x.chunk(8)  # what follows is what rank 0 has
+    expected = (
+        sum(ranks[:4]) * 2, torch.stack(ranks).amax(0) * 3, *ranks, torch.stack(ranks[:4]),
+        sum(ranks[:4])[:2], sum(ranks)[:1], torch.cat([part[:1] for part in ranks]),
+        *(part[:2] for part in ranks[:4]), ranks[4] * 4, ranks[7], sum(ranks),
+    )  # fmt: skip
+    program = to_exportable(
+        "case", communicate, (torch.empty(64, 4),), mesh=mesh,
+        shardings={"x": P(("data", "tensor"))},
+    )  # fmt: skip
+    return difference(distributed(program, (x,)), expected)
 
 
 def list_replicated_collectives():
@@ -724,6 +798,19 @@ def captured_model():
     return difference(through_xla(program, (x, values)), module(x) * 2)
 
 
+class Positions(MLP):
+    def forward(self, x):
+        return super().forward(x) + torch.arange(x.shape[-1])
+
+
+def made_in_a_context():
+    """A program is traced on one device, also where modules are being made on another."""
+    whole, x = Positions().eval(), torch.randn(4, 32)
+    with torch.device("meta"):
+        program = to_exportable("case", Positions().eval(), (torch.empty(4, 32),))
+    return difference(through_xla(program, (dict(whole.named_parameters()), {}, x)), whole(x))
+
+
 def errors():
     """The message of each program that cannot be expressed."""
     x = torch.empty(4, 6, device="meta")
@@ -732,6 +819,15 @@ def errors():
     def in_place(x):
         x.add_(1)
         return x
+
+    def send(x):
+        dist.send(x * 2, 1)
+        return x
+
+    def multiply(x):
+        y = x * 2
+        dist.all_reduce(y, dist.ReduceOp.PRODUCT)
+        return y
 
     with warnings.catch_warnings(action="ignore"):
         early_region = torch.autocast("cuda", torch.bfloat16)
@@ -770,9 +866,8 @@ def errors():
         ),
         "optimiser": lambda: to_exportable("case", optimise, (torch.ones(4, 32),)),
         "autocast": lambda: to_exportable("case", early_region(torch.relu), (x,)),
-        "flex": lambda: lower_exportable(
-            to_exportable("case", lambda q: flex_attention(q, q, q), (torch.ones(1, 2, 16, 8),))
-        ),
+        "send": lambda: to_exportable("case", send, (x,), mesh=mesh),
+        "reduction": lambda: lower_exportable(to_exportable("case", multiply, (x,), mesh=mesh)),
         "control flow": lambda: to_exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),
     }
     messages = {}
@@ -815,6 +910,9 @@ def main():
         "sharded training": sharded_training,
         "fully sharded training": fully_sharded_training,
         "replicated training": replicated_training,
+        "eager collectives": eager_collectives,
+        "flexible attention": flexible_attention,
+        "made in a context": made_in_a_context,
         "results that are objects": results_that_are_objects,
         "compiled": compiled,
         "captured model": captured_model,

@@ -60,7 +60,7 @@ def test_attention_that_a_framework_fuses_is_a_warning(place, capsys, node, coun
     write_program_facts(module, {"unfused_attention": 3})
     Path("step.mlir").write_text(str(module))
     warnings = collect_warnings(capsys, "--node", node, "--form", "fuse", "--no-simulate")
-    assert sum("3 calls of scaled_dot_product_attention" in text for text in warnings) == count
+    assert sum("3 calls of attention" in text for text in warnings) == count
 
 
 @pytest.mark.parametrize("form", ["fuse", "as-is"])
@@ -85,6 +85,25 @@ def test_a_composite_of_attention_that_is_not_fused_is_a_warning(place, capsys, 
     warnings = collect_warnings(capsys, "--node", "H100_80GB", "--form", form)
     (text,) = [text for text in warnings if "composite" in text]
     assert "odml.scaled_dot_product_attention" in text and "gelu" not in text
+
+
+SCALED = """
+func.func @main(%a: tensor<1x64x256xf8E4M3FN>, %b: tensor<1x128x256xf8E4M3FN>,
+    %c: tensor<1x64x8xf8E8M0FNU>, %d: tensor<1x128x8xf8E8M0FNU>) -> tensor<1x64x128xf32> {
+  %0 = stablehlo.custom_call @__op$block_scaled_dot(%a, %b, %c, %d) : (
+    tensor<1x64x256xf8E4M3FN>, tensor<1x128x256xf8E4M3FN>, tensor<1x64x8xf8E8M0FNU>,
+    tensor<1x128x8xf8E8M0FNU>) -> tensor<1x64x128xf32>
+  return %0 : tensor<1x64x128xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("node", "count"), [("H100_80GB", 1), ("B200_180GB", 0)])
+def test_products_of_scaled_blocks_on_a_gpu_without_them(place, capsys, node, count):
+    """`jax.nn.scaled_matmul`: XLA computes it at the rate of bf16 before Blackwell."""
+    Path("step.mlir").write_text(SCALED)
+    warnings = collect_warnings(capsys, "--node", node, "--form", "fuse")
+    assert sum("a product of scaled blocks" in text for text in warnings) == count
 
 
 def test_a_program_that_xla_has_not_optimised(place, capsys):

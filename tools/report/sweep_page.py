@@ -85,7 +85,8 @@ def _render_gap_alert(sweep: SweepResults) -> Markup | None:
     if not count:
         return None
     has = "has" if count == 1 else "have"
-    message = f"{format_count(count, 'cell')} {has} ops without an estimate: the times are too low."
+    cells = format_count(count, "cell")
+    message = f"{cells} {has} ops without an estimate, or loops whose trip counts are assumed."
     return tag("div", message, class_="alert bad", role="alert")
 
 

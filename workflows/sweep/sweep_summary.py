@@ -197,7 +197,8 @@ def _count_left_out(rows: Sequence[SweepRow], figure: str) -> str:
 def _summarise_gaps(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:
     count = sum(bool(row.get("gaps")) for row in rows)
     summary = (
-        f"{format_count(count, 'cell')} with ops that have no estimate: their times are too low"
+        f"{format_count(count, 'cell')} with ops that have no estimate, or with loops whose "
+        "trip counts are assumed: their times are wrong"
     )
     return [("gaps", summary)] if count else []
 
