@@ -93,6 +93,7 @@ class LinkGraph:
         capacities: The bytes per nanosecond of each link; 0 if it does not exist or is down.
         latencies_ns: The latency of a hop in each dimension.
         down: Whether each link is down.
+        slow: Whether each link has less than its bandwidth, or is down.
         group_links: The links between two groups of a Dragonfly.
     """
 
@@ -101,6 +102,7 @@ class LinkGraph:
     capacities: Array
     latencies_ns: tuple[float, ...]
     down: Array
+    slow: Array
     group_links: int = 1
     _routes: dict[tuple[int, int, int], tuple[int, ...]] = field(default_factory=dict)
 
@@ -111,7 +113,7 @@ class LinkGraph:
         group_links = _count_group_links(system)
         empty, no_links = np.zeros(0), np.zeros(0, bool)
         layout = cls(
-            system.topology, counts, empty, system.latency_ns, no_links, group_links=group_links
+            system.topology, counts, empty, system.latency_ns, no_links, no_links, group_links
         )
         blocks = []
         for dim, bandwidth in enumerate(system.bandwidth_gib_s):
@@ -123,10 +125,12 @@ class LinkGraph:
             shares[layout.find_links_between(link.dimension, link.devices)] = link.bandwidth_share
         for device in fabric.down_devices:
             shares[layout._find_links_of_device(device)] = 0
-        is_down = (capacities > 0) & (shares == 0)
+        is_slow = (capacities > 0) & (shares < 1)
+        is_down = is_slow & (shares == 0)
         return cls(
-            system.topology, counts, capacities * shares, system.latency_ns, is_down, group_links
-        )
+            system.topology, counts, capacities * shares, system.latency_ns, is_down, is_slow,
+            group_links,
+        )  # fmt: skip
 
     @functools.cached_property
     def place_count(self) -> int:
@@ -364,6 +368,18 @@ class LinkGraph:
         if self.has_down_links:
             for message, route in self._split_detours(messages)[1].items():
                 result[message] = marked[list(route)].any()
+        return result
+
+    def find_slow_groups(self, groups: Array) -> Array:
+        """Return whether any usual way between the devices of each group has a slow link."""
+        result = np.zeros(len(groups), dtype=bool)
+        if self.slow.any():
+            for distance in range(1, groups.shape[1]):
+                targets = np.roll(groups, distance, axis=1)
+                crossing = self._find_usual_crossing(
+                    Messages(groups.ravel(), targets.ravel()), self.slow
+                )
+                result |= crossing.reshape(groups.shape).any(axis=1)
         return result
 
     def _find_usual_crossing(self, messages: Messages, marked: Array) -> Array:
