@@ -259,6 +259,19 @@ def test_a_slow_device_makes_all_wait(tmp_path: Path) -> None:
     assert finishes[1] - finishes[0] == 30_000
 
 
+@pytest.mark.parametrize(("place", "device"), [(5, 3), (1, 1)])
+def test_slow_devices_are_places_as_slow_links_are(
+    place: int, device: int, tmp_path: Path
+) -> None:
+    fabric = {"down_devices": [2, 4], "slow_devices": [{"devices": [place], "speed": 0.5}]}
+    system = configs.load_system(str(write_system(tmp_path / "s", "switch:6,links=1", fabric)))
+    t.save(tmp_path / "traces", [[t.comp(1, micros=90)]] * 4)
+    result = run_event_simulation(load_inputs(tmp_path / "traces", system))
+    assert [each.compute_ns for each in result.devices] == [
+        180_000 if rank == device else 90_000 for rank in range(4)
+    ]
+
+
 def test_astra_sim_has_no_such_networks(tmp_path: Path) -> None:
     t.save(tmp_path / "traces", [[t.coll(1)]] * 4)
     program = tmp_path / "AstraSim_Analytical_Congestion_Unaware"
@@ -296,6 +309,11 @@ FABRIC_ERRORS = {
         "switch:4,links=2",
         {"slow_devices": [{"devices": [4], "speed": 1}]},
         "no device 4 of 4",
+    ),
+    "slow and down": (
+        "switch:4,links=2",
+        {"down_devices": [1], "slow_devices": [{"devices": [1, 2], "speed": 0.5}]},
+        "device 1 is both slow and down",
     ),
 }
 LINK_ERRORS = {
