@@ -260,9 +260,7 @@ def test_a_slow_device_makes_all_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("place", "device"), [(5, 3), (1, 1)])
-def test_slow_devices_are_places_as_slow_links_are(
-    place: int, device: int, tmp_path: Path
-) -> None:
+def test_slow_devices_are_places_as_slow_links_are(place: int, device: int, tmp_path: Path) -> None:
     fabric = {"down_devices": [2, 4], "slow_devices": [{"devices": [place], "speed": 0.5}]}
     system = configs.load_system(str(write_system(tmp_path / "s", "switch:6,links=1", fabric)))
     t.save(tmp_path / "traces", [[t.comp(1, micros=90)]] * 4)
