@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -268,6 +269,26 @@ def test_slow_devices_are_places_as_slow_links_are(place: int, device: int, tmp_
     assert [each.compute_ns for each in result.devices] == [
         180_000 if rank == device else 90_000 for rank in range(4)
     ]
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"])
+def test_a_pair_with_one_link_sends_each_way_through_it(kind: str) -> None:
+    """Each device sends half of its operand, twice in an all-reduce; a whole one to gather."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        time_ns = finish_ns(load_network("ring:2,links=2", directions_at_once=False), kind)
+    sent_ns = SIZE / LINK_GB_S * (1.0 if kind in ("all_reduce", "all_gather") else 0.5)
+    reduced_ns = 3 * SIZE / 2 / MEMORY_GB_S if "reduce" in kind else 0
+    assert sent_ns + reduced_ns <= time_ns <= sent_ns + reduced_ns + 3 * LINK_NS
+
+
+def test_a_switch_does_not_reduce_for_a_device_whose_link_to_it_is_down() -> None:
+    link = SlowLinkEntry(dimension=0, devices=[3], bandwidth_share=0)
+    plain = load_network("switch:4x2,links=2", slow_links=[link])
+    reducing = load_network("switch:4x2,links=2,reduction=0.9", slow_links=[link])
+    for members, differ in ((range(4), False), (range(4, 8), True)):
+        times = [time_collectives(one, "all_reduce", SIZE, [members]) for one in (reducing, plain)]
+        assert (times[0] < times[1]) == differ and times[0] <= times[1]
 
 
 def test_astra_sim_has_no_such_networks(tmp_path: Path) -> None:
