@@ -246,6 +246,14 @@ def test_written_files_give_the_system_of_the_name(tmp_path: Path) -> None:
     assert [round(rate * 2**30 / 1e9) for rate in inline.bandwidth_gib_s] == [100, 50]
 
 
+def test_a_collective_over_a_dimension_is_an_error_where_devices_are_down(tmp_path: Path) -> None:
+    node = t.coll(1, group=0, involved_dim=("bool_list", [True, False]))
+    t.save(tmp_path, [[node]] * 15)
+    with pytest.raises(HespasError, match="lack the devices that are down") as caught:
+        load_inputs(tmp_path, load_network("torus:4x4,links=4", down_devices=[5]))
+    assert "dev.0.et node 1" in caught.value.where
+
+
 def test_a_slow_device_makes_all_wait(tmp_path: Path) -> None:
     ranks = [[t.comp(1, micros=90), t.coll(2, [1])]] * 4
     t.save(tmp_path / "traces", ranks)
