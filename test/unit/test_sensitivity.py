@@ -27,6 +27,7 @@ from hespas.workflows.sensitivity.step_sensitivity import (
     LEAST_GAIN,
     StepRate,
     StepSensitivity,
+    _list_link_rates,
     find_break_even,
 )
 
@@ -305,6 +306,23 @@ def test_a_step_that_waits_for_a_slow_device_is_simulated(tmp_path):
     ]
     assert gains_s[1] == pytest.approx(2 * gains_s[0], rel=1e-5)
     assert slowed.summary.simulation.result.settings.to_texts()["speeds"] == "device 1 at 0.5"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("switch:8x2,links=4", [0, 8]),
+        ("fully-connected:4x4,links=6", [0, 4]),
+        ("torus:4x4,links=4", [0, 0]),
+        ("mesh:16,links=2", [0]),
+        ("TPUv5e_16x16_DCN_2", [0, 0, 0]),
+    ],
+)
+def test_only_hosts_have_one_more_network_card(name, expected):
+    rates = ",link_gb_s=25,latency_ns=500,local_mem_gb_s=1555" if "links" in name else ""
+    system = configs.load_system(name + rates)
+    rows = [row for row in _list_link_rates(None, system) if row.kind == "link bandwidth"]
+    assert [row.links for row in rows] == expected
 
 
 def test_what_a_slow_device_hides_is_not_what_communication_costs(tmp_path):
