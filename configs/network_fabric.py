@@ -101,9 +101,18 @@ class NetworkFabric(StrictModel):
         return self.changes_links or bool(self.slow_devices)
 
     @property
+    def place_speeds(self) -> dict[int, float]:
+        """By place, the speed of compute relative to the traces; 1 for all others."""
+        return {place: entry.speed for entry in self.slow_devices for place in entry.devices}
+
+    @property
     def device_speeds(self) -> dict[int, float]:
-        """By device, its speed of compute relative to the traces; 1 for all others."""
-        return {device: entry.speed for entry in self.slow_devices for device in entry.devices}
+        """``place_speeds`` by device: the places that are not down, in order."""
+        down = self.down_devices
+        return {
+            place - sum(each < place for each in down): speed
+            for place, speed in self.place_speeds.items()
+        }
 
     def find_reduction(self, dim: int, kind: str) -> SwitchReductionEntry | None:
         """Return the reduction of a kind of collective in the switch of a dimension, if any."""
@@ -130,7 +139,7 @@ class NetworkFabric(StrictModel):
                 }
                 for link in self.slow_links
             ],
-            "device_speeds": self.device_speeds,
+            "device_speeds": self.place_speeds,
             "down_devices": self.down_devices,
         }
 
@@ -158,9 +167,12 @@ def parse_fabric_file(
     fabric = validate_config(NetworkFabric, data, place)
     devices = math.prod(counts)
     down = sorted(set(fabric.down_devices))
-    numbers = [*down, *fabric.device_speeds]
+    numbers = [*down, *fabric.place_speeds]
     if numbers and max(numbers) >= devices:
         raise HespasError(f"there is no device {max(numbers)} of {devices}", where=place)
+    both = fabric.place_speeds.keys() & down
+    if both:
+        raise HespasError(f"device {min(both)} is both slow and down", where=place)
     for entry in fabric.switch_reductions:
         if entry.dimension >= len(topology) or topology[entry.dimension] != "Switch":
             text = f"dimension {entry.dimension} is no Switch that could reduce"

@@ -99,6 +99,11 @@ class SystemSpec:
         """The number of devices, without those that are down."""
         return math.prod(self.npus_count) - len(self.fabric.down_devices)
 
+    def list_device_speeds(self) -> list[float]:
+        """List the speed of compute of each device, relative to the node."""
+        speeds = self.fabric.device_speeds
+        return [speeds.get(device, 1.0) for device in range(self.device_count)]
+
     @property
     def slice_count(self) -> int:
         """The number of groups of devices with fast links: slices of a torus, or else hosts."""

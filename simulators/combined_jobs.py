@@ -62,7 +62,10 @@ def count_job_devices(folder: Path) -> int:
 
 
 def _shrink_system(system: SystemSpec, devices: int) -> SystemSpec:
-    """Return a system of one dimension, with which the traces of a job can be read."""
+    """Return a system of one dimension, with which the traces of a job can be read.
+
+    All of its devices are up, whatever is down in the network that the jobs share.
+    """
     return replace(
         system,
         topology=system.topology[:1],
@@ -70,6 +73,7 @@ def _shrink_system(system: SystemSpec, devices: int) -> SystemSpec:
         bandwidth_gib_s=system.bandwidth_gib_s[:1],
         latency_ns=system.latency_ns[:1],
         implementations={name: names[:1] for name, names in system.implementations.items()},
+        fabric=system.fabric.model_copy(update={"down_devices": []}),
     )
 
 

@@ -193,6 +193,7 @@ class SimulationSettings:
         curves: The measured curves that were used, if any.
         between_hosts: NCCL's model between hosts, if it was used.
         slowdown: Share by which compute took longer while communication ran, or shares by kind.
+        device_speeds: The speed of compute of each device whose speed the system states.
         custom: The custom collectives that were played.
         replayed_broadcasts: The number of broadcasts that took the duration of their nodes.
         ordered_by_device: Whether events within a nanosecond were ordered by device number.
@@ -209,6 +210,7 @@ class SimulationSettings:
     curves: ModelUse | None = None
     between_hosts: ModelUse | None = None
     slowdown: SlowdownShares = 0.0
+    device_speeds: Mapping[int, float] = field(default_factory=dict)
     custom: str = ""
     replayed_broadcasts: int = 0
     ordered_by_device: bool = False
@@ -229,6 +231,9 @@ class SimulationSettings:
             "curves": self.curves.to_text() if self.curves else "",
             "between hosts": self.between_hosts.to_text() if self.between_hosts else "",
             "slowdown": format_slowdown_shares(self.slowdown),
+            "speeds": ", ".join(
+                f"device {device} at {speed:g}" for device, speed in self.device_speeds.items()
+            ),
             "custom": self.custom,
             "broadcasts": f"{self.replayed_broadcasts} for the duration of their nodes, without a "
             "network"

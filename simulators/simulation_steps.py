@@ -201,6 +201,11 @@ def _build_collective_step(
                 f"involved_dim is true in no dimension of {kind.replace('_', '-')}-implementation: "
                 "the collective never finishes"
             )
+        if spanned and system.fabric.down_devices:
+            raise build_error(
+                "involved_dim names some dimensions, whose lines lack the devices that are down",
+                "list its devices as a communicator",
+            )
     resource = "slices" if node.get_attr_value(NETWORK_KEY, "") == SLICES else "comm"
     rounds = read_integer_attr(node, COPY_ROUNDS_KEY) or 0
     return SimulationStep(

@@ -296,24 +296,28 @@ class StepReplay(ProgramReplay):
     ) -> float:
         """Compute the step time at other times of kernels, or on another system, in seconds.
 
-        If each node of the trace waits for the one before it, all devices reach every collective
-        later by the same time, so that the step grows by as much as its compute. Nothing is
-        simulated then.
+        If each node of the trace waits for the one before it, and no device or link is slower than
+        others, all devices reach every collective later by the same time, so that the step grows by
+        as much as its compute. Nothing is simulated then.
 
         Raises:
             HespasError: The simulation fails.
         """
         kernels = self.base_kernels_ns if kernels_ns is None else kernels_ns
-        if system is None and (self.network is None or self._is_chain):
+        if system is None and (self.network is None or self._grows_by_compute):
             growth_s = self._sum_compute_s(kernels) - self._sum_compute_s(self.base_kernels_ns)
             return self.base_step_s + growth_s
         assert self.network is not None
         return self._simulate_step_s(kernels, system or self.network.system)
 
     @functools.cached_property
-    def _is_chain(self) -> bool:
-        """Whether each step of the trace depends on the one before it."""
+    def _grows_by_compute(self) -> bool:
+        """Whether each step of the trace depends on the one before it, on devices alike."""
         steps = self.traced.trace.steps
+        if self.network is not None:
+            fabric = self.network.system.fabric
+            if fabric.slow_devices or fabric.slow_links:
+                return False
         return all(before.id in step.deps for before, step in itertools.pairwise(steps))
 
     def _sum_compute_s(self, kernels_ns: Sequence[float]) -> float:

@@ -419,11 +419,11 @@ def compute_step_band(
     """
     step_ns = simulation.result.step_time_ns
     exposed_ns = max(simulation.critical_result.exposed_ns, 0)
-    low_ns, high_ns = compute_band_ns
+    speed = _find_critical_speed(simulation)
+    low_ns, high_ns = (abs(end - compute_ns) / speed for end in compute_band_ns)
     cause = find_network_cause(simulation.result.settings)
-    hidden_ns = compute_hidden_ns(compute_ns, simulation)
-    above_ns = math.hypot(high_ns - compute_ns, hidden_ns)
-    return _build_band(step_ns, compute_ns - low_ns, above_ns, exposed_ns, cause)
+    above_ns = math.hypot(high_ns, compute_hidden_ns(compute_ns, simulation))
+    return _build_band(step_ns, low_ns, above_ns, exposed_ns, cause)
 
 
 def compute_hidden_ns(compute_ns: float, simulation: SimulationReport) -> float:
@@ -436,8 +436,14 @@ def compute_hidden_ns(compute_ns: float, simulation: SimulationReport) -> float:
         simulation: The simulation of the step.
     """
     critical = simulation.critical_result
-    lost_ns = max(critical.compute_ns - compute_ns, 0.0)
+    lost_ns = max(critical.compute_ns - compute_ns / _find_critical_speed(simulation), 0.0)
     return max(critical.overlap_ns - lost_ns, 0.0)
+
+
+def _find_critical_speed(simulation: SimulationReport) -> float:
+    """Return the speed of compute on the device that finishes last, relative to the traces."""
+    result = simulation.result
+    return result.settings.device_speeds.get(result.critical_device, 1.0)
 
 
 def add_network_error(

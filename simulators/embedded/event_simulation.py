@@ -161,6 +161,7 @@ def _collect_settings(engine: SimulationEngine) -> SimulationSettings:
         curves=engine.measured.to_model_use() if engine.measured else None,
         between_hosts=engine.between_hosts.to_model_use() if engine.between_hosts else None,
         slowdown=options.slowdown,
+        device_speeds=system.fabric.device_speeds,
         custom=engine.customs.summarise_played(),
         ordered_by_device=engine.orders_by_device,
         replayed_broadcasts=engine.replayed_broadcasts,

@@ -81,6 +81,7 @@ def simulate_with_simgrid(
         network_model=f"SimGrid {model}",
         program=f"SimGrid {times['version']}",
         backend=model,
+        device_speeds=inputs.system.fabric.device_speeds,
     )
     comms = collect_comm_records(inputs, intervals)
     if not options.intervals:

@@ -72,6 +72,15 @@ def test_jobs_of_unlike_devices_and_idle_ones(tmp_path: Path) -> None:
     assert large["together_s"] - small["together_s"] > 190e-6
 
 
+def test_jobs_beside_a_device_that_is_down(tmp_path: Path) -> None:
+    """The second job is on places 3 and 4, so that its message crosses from 3 to 4."""
+    system = configs.load_system(f"{RING},down=0")
+    jobs = place_jobs(write_jobs(tmp_path), "packed")
+    times = compare_jobs(jobs, system, SimulationOptions(network_model="flows"))
+    assert [time["devices"] for time in times] == [[0, 1], [2, 3]]
+    assert all(time["alone_s"] == pytest.approx(1e-9 * MESSAGE_NS, rel=0.01) for time in times)
+
+
 def test_jobs_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(HespasError, match="do not fit the 8"):
         compare(write_jobs(tmp_path) * 3, "packed")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -28,6 +31,7 @@ from hespas.workflows.planning.plan_result import (
     rank_rows,
 )
 from hespas.workflows.planning.plan_search import MAX_FAILURES, LayoutSearch, PlanOptions
+from hespas.workflows.planning.program_sketch import SketchOp
 from hespas.workflows.run_config import RunOptions
 
 REQUEST = LayoutRequest("llama", "H100_80GB", 8, 16)
@@ -343,6 +347,21 @@ def test_the_keys_of_maxtext_name_attention_and_products() -> None:
     assert "act_quantization_calibration_method=fixed,-224,224" in static
     assert list_keys(products="fp8") == []  # MaxText has no scales from the values themselves
     assert list_keys(logits_dtype="f32") == []  # nor logits in f32 of products in bf16
+
+
+def test_bounds_are_those_of_devices_that_are_faster_than_the_node(tmp_path: Path) -> None:
+    name = "switch:8,links=4,link_gb_s=25,latency_ns=500,local_mem_gb_s=3350"
+    for file, text in configs.read_system_files(name).items():
+        (tmp_path / file).write_text(text)
+    bounds_s = []
+    for devices in ([], range(7), range(8)):
+        fast = {"slow_devices": [{"devices": [d], "speed": 2 + d} for d in devices]}
+        (tmp_path / "fabric.json").write_text(json.dumps(fast))
+        system = configs.load_system(str(tmp_path))
+        search = LayoutSearch(REQUEST, PlanOptions(), NODE, str(tmp_path), mock.Mock(), print)
+        ops = [SketchOp("product", "bf16", (), "", (1, 4096, 4096, 4096, 2 * 4096**3))]
+        bounds_s.append(search._make_bounds(system).compute.bound_compute_s(ops))
+    assert bounds_s == [bounds_s[0], bounds_s[0] / 8, bounds_s[0] / 9]
 
 
 def test_options_of_estimates_are_checked_before_anything_is_searched() -> None:

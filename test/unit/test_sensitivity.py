@@ -27,6 +27,7 @@ from hespas.workflows.sensitivity.step_sensitivity import (
     LEAST_GAIN,
     StepRate,
     StepSensitivity,
+    _list_link_rates,
     find_break_even,
 )
 
@@ -272,17 +273,76 @@ def test_replays_estimate_what_may_change(estimate):
 def test_a_chain_of_nodes_is_not_simulated_again(estimate):
     """The shortcut gives what a simulation gives."""
     replay = replay_step(estimate)
-    assert replay._is_chain and replay.network is not None
+    assert replay._grows_by_compute and replay.network is not None
     faster = [time_ns / 3 for time_ns in replay.base_kernels_ns]
     simulated_s = replay._simulate_step_s(faster, replay.network.system)
     assert replay.compute_step_s(faster) == pytest.approx(simulated_s, rel=1e-6)
+
+
+def test_a_step_that_waits_for_a_slow_device_is_simulated(tmp_path):
+    """Its compute grows by more than that of the others, and so does its band."""
+    even = "switch:4,links=4,link_gb_s=25,latency_ns=500,local_mem_gb_s=1555"
+    system = tmp_path / "system"
+    system.mkdir()
+    for name, text in configs.read_system_files(even).items():
+        (system / name).write_text(text)
+    slow = {"slow_devices": [{"devices": [1], "speed": 0.5}]}
+    (system / "fabric.json").write_text(json.dumps(slow))
+    estimates = {
+        name: hespas.estimate(PROGRAM, node=NODE, system=name, curves="none")
+        for name in (even, str(system))
+    }
+    plain, slowed = estimates.values()
+    assert slowed.step_time_s == pytest.approx(plain.step_time_s + plain.compute_s, rel=1e-6)
+    low, high = slowed.summary.step_band_s
+    plain_low, plain_high = plain.summary.step_band_s
+    assert slowed.step_time_s - low == pytest.approx(2 * (plain.step_time_s - plain_low), rel=0.05)
+    assert high - slowed.step_time_s == pytest.approx(
+        2 * (plain_high - plain.step_time_s), rel=0.05
+    )
+    gains_s = [
+        each.step_time_s - each.sensitivity()["memory bandwidth"].faster_s
+        for each in (plain, slowed)
+    ]
+    assert gains_s[1] == pytest.approx(2 * gains_s[0], rel=1e-5)
+    assert slowed.summary.simulation.result.settings.to_texts()["speeds"] == "device 1 at 0.5"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("switch:8x2,links=4", [0, 8]),
+        ("fully-connected:4x4,links=6", [0, 4]),
+        ("torus:4x4,links=4", [0, 0]),
+        ("mesh:16,links=2", [0]),
+        ("TPUv5e_16x16_DCN_2", [0, 0, 0]),
+    ],
+)
+def test_only_hosts_have_one_more_network_card(name, expected):
+    rates = ",link_gb_s=25,latency_ns=500,local_mem_gb_s=1555" if "links" in name else ""
+    system = configs.load_system(name + rates)
+    rows = [row for row in _list_link_rates(None, system) if row.kind == "link bandwidth"]
+    assert [row.links for row in rows] == expected
+
+
+def test_what_a_slow_device_hides_is_not_what_communication_costs(tmp_path):
+    speeds = {"slow_devices": [{"devices": [0, 1, 2, 3], "speed": 0.5}]}
+    name = "switch:4,links=4,link_gb_s=25,latency_ns=500,local_mem_gb_s=1555"
+    for file, text in configs.read_system_files(name).items():
+        (tmp_path / file).write_text(text)
+    (tmp_path / "fabric.json").write_text(json.dumps(speeds))
+    options = {"split": "individual-merge", "estimator": "roofline"}
+    slowed = hespas.estimate(PROGRAM, node=NODE, system=str(tmp_path), **options)
+    plain = hespas.estimate(PROGRAM, node=NODE, system=name, **options)
+    hidden_s = [each.summary.hidden_s for each in (plain, slowed)]
+    assert 0 < hidden_s[0] <= hidden_s[1]
 
 
 def test_steps_with_overlap_are_simulated(estimate):
     options = {**OPTIONS, "split": "individual-merge", "estimator": "roofline"}
     overlapped = hespas.estimate(PROGRAM, node=NODE, system=SYSTEM, **options)
     replay = replay_step(overlapped)
-    assert not replay._is_chain
+    assert not replay._grows_by_compute
     assert replay.base_step_s == pytest.approx(overlapped.step_time_s, abs=2e-9)
 
 

@@ -1,13 +1,17 @@
 """Options beyond ASTRA-sim: measured collectives and slowdown of compute."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from support.flow_cases import FlowProgram, load_network
 from support.traces import simulate_folder
 
 import hespas
 from hespas import configs
 from hespas.configs import load_system as load_system
+from hespas.configs.network_fabric import SlowLinkEntry
 from hespas.simulators import embedded, measured
 from hespas.simulators.embedded import curves
 from hespas.simulators.simulation_inputs import load_inputs
@@ -148,6 +152,65 @@ def test_collectives_of_a_simulation(tmp_path):
     assert result.settings.to_texts()["curves"] == (
         "A100_SXM (2 measured, 1 by the network model: not measured for such devices)"
     )
+
+
+def time_with_slow_links(
+    name: str, slow_links: list[dict], groups: list[range], **options: Any
+) -> tuple[list[int], str]:
+    """Return when the devices finish an all-reduce, and what timed it."""
+    system = load_network(name)
+    fabric = system.fabric.model_copy(
+        update={"slow_links": [SlowLinkEntry.model_validate(link) for link in slow_links]}
+    )
+    program = FlowProgram(system.device_count)
+    for members in groups:
+        program.add_collective("all_reduce", 1 << 26, members)
+    result = program.simulate(replace(system, fabric=fabric), **options)
+    texts = result.settings.to_texts()
+    return [d.finish_ns for d in result.devices], texts.get("curves", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "share"),
+    [
+        ("switch:8x2,links=18", [3], 0.5),
+        ("ring:8,links=18", [7, 0], 0.5),
+        ("ring:8,links=18", [7, 0], 0),
+        ("fully-connected:8,links=14", [1, 6], 0),
+    ],
+)
+def test_no_curve_holds_where_a_link_is_slow(name, devices, share):
+    blocks = [range(i, i + 8) for i in range(0, load_network(name).device_count, 8)]
+    links = [{"dimension": 0, "devices": devices, "bandwidth_share": share}]
+    results = [
+        time_with_slow_links(name, links, blocks, curves="H100_SXM", symmetry=symmetry)
+        for symmetry in (True, False)
+    ]
+    assert results[0] == results[1]
+    times, text = results[0]
+    modelled, _ = time_with_slow_links(name, links, blocks)
+    measured, _ = time_with_slow_links(name, [], blocks, curves="H100_SXM")
+    assert times[:8] == modelled[:8] != measured[:8]
+    assert times[8:] == measured[8:]
+    assert "1 by the network model: not measured for such devices" in text
+
+
+def test_a_group_beside_a_slow_link_is_as_measured():
+    name, blocks = "switch:8,links=18", [range(4), range(4, 8)]
+    slow = [{"dimension": 0, "devices": [6], "bandwidth_share": 0.5}]
+    times, text = time_with_slow_links(name, slow, blocks, curves="H100_SXM")
+    assert times[:4] == time_with_slow_links(name, [], blocks, curves="H100_SXM")[0][:4]
+    assert times[4:] == time_with_slow_links(name, slow, blocks)[0][4:]
+    assert text.startswith("H100_SXM (1 ")
+
+
+def test_no_model_of_nccl_holds_where_a_link_between_hosts_is_slow():
+    name, everyone = "switch:8x2,links=18", [range(16)]
+    slow = [{"dimension": 1, "devices": [3], "bandwidth_share": 0.25}]
+    options = {"curves": "H100_SXM", "between_hosts": "nccl"}
+    modelled = time_with_slow_links(name, slow, everyone)[0]
+    assert time_with_slow_links(name, slow, everyone, **options)[0] == modelled
+    assert time_with_slow_links(name, [], everyone, **options)[0] != modelled
 
 
 def test_what_is_not_measured_is_a_warning(tmp_path):

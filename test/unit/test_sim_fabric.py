@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -245,6 +246,14 @@ def test_written_files_give_the_system_of_the_name(tmp_path: Path) -> None:
     assert [round(rate * 2**30 / 1e9) for rate in inline.bandwidth_gib_s] == [100, 50]
 
 
+def test_a_collective_over_a_dimension_is_an_error_where_devices_are_down(tmp_path: Path) -> None:
+    node = t.coll(1, group=0, involved_dim=("bool_list", [True, False]))
+    t.save(tmp_path, [[node]] * 15)
+    with pytest.raises(HespasError, match="lack the devices that are down") as caught:
+        load_inputs(tmp_path, load_network("torus:4x4,links=4", down_devices=[5]))
+    assert "dev.0.et node 1" in caught.value.where
+
+
 def test_a_slow_device_makes_all_wait(tmp_path: Path) -> None:
     ranks = [[t.comp(1, micros=90), t.coll(2, [1])]] * 4
     t.save(tmp_path / "traces", ranks)
@@ -257,6 +266,37 @@ def test_a_slow_device_makes_all_wait(tmp_path: Path) -> None:
         everyone = run_event_simulation(inputs, SimulationOptions(symmetry=False))
         assert everyone.step_time_ns == finishes[-1]
     assert finishes[1] - finishes[0] == 30_000
+
+
+@pytest.mark.parametrize(("place", "device"), [(5, 3), (1, 1)])
+def test_slow_devices_are_places_as_slow_links_are(place: int, device: int, tmp_path: Path) -> None:
+    fabric = {"down_devices": [2, 4], "slow_devices": [{"devices": [place], "speed": 0.5}]}
+    system = configs.load_system(str(write_system(tmp_path / "s", "switch:6,links=1", fabric)))
+    t.save(tmp_path / "traces", [[t.comp(1, micros=90)]] * 4)
+    result = run_event_simulation(load_inputs(tmp_path / "traces", system))
+    assert [each.compute_ns for each in result.devices] == [
+        180_000 if rank == device else 90_000 for rank in range(4)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"])
+def test_a_pair_with_one_link_sends_each_way_through_it(kind: str) -> None:
+    """Each device sends half of its operand, twice in an all-reduce; a whole one to gather."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        time_ns = finish_ns(load_network("ring:2,links=2", directions_at_once=False), kind)
+    sent_ns = SIZE / LINK_GB_S * (1.0 if kind in ("all_reduce", "all_gather") else 0.5)
+    reduced_ns = 3 * SIZE / 2 / MEMORY_GB_S if "reduce" in kind else 0
+    assert sent_ns + reduced_ns <= time_ns <= sent_ns + reduced_ns + 3 * LINK_NS
+
+
+def test_a_switch_does_not_reduce_for_a_device_whose_link_to_it_is_down() -> None:
+    link = SlowLinkEntry(dimension=0, devices=[3], bandwidth_share=0)
+    plain = load_network("switch:4x2,links=2", slow_links=[link])
+    reducing = load_network("switch:4x2,links=2,reduction=0.9", slow_links=[link])
+    for members, differ in ((range(4), False), (range(4, 8), True)):
+        times = [time_collectives(one, "all_reduce", SIZE, [members]) for one in (reducing, plain)]
+        assert (times[0] < times[1]) == differ and times[0] <= times[1]
 
 
 def test_astra_sim_has_no_such_networks(tmp_path: Path) -> None:
@@ -296,6 +336,11 @@ FABRIC_ERRORS = {
         "switch:4,links=2",
         {"slow_devices": [{"devices": [4], "speed": 1}]},
         "no device 4 of 4",
+    ),
+    "slow and down": (
+        "switch:4,links=2",
+        {"down_devices": [1], "slow_devices": [{"devices": [1, 2], "speed": 0.5}]},
+        "device 1 is both slow and down",
     ),
 }
 LINK_ERRORS = {

@@ -165,6 +165,14 @@ def test_every_kind_of_a_trace_takes_its_time(kind: str, name: str, ports: float
     assert 0.999 <= time_ns / (ports * size / rate) <= 23 / 16
 
 
+@pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter"])
+def test_a_collective_without_bytes_takes_latencies(kind: str) -> None:
+    for name in ("torus:4x4,links=4", "mesh:2x3x2,links=6", "switch:4x4,links=2"):
+        everyone = [range(load_network(name).device_count)]
+        nothing, byte = (time_collectives(name, kind, size, everyone) for size in (0, 1))
+        assert 0 < nothing <= byte <= nothing + 2
+
+
 def test_a_barrier_takes_latencies() -> None:
     time_ns = time_collectives("switch:8,links=1", "barrier", 0, [range(8)])
     assert 2 * LATENCY_NS < time_ns <= 7 * (2 * LATENCY_NS + 10)

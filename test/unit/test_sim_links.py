@@ -162,8 +162,15 @@ def test_a_link_that_would_be_more_than_full_is_reported(
         Path("traces"), [[t.coll(1, size=1 << 26, group=1 + rank % 2)] for rank in range(4)], groups
     )
     t.system(Path("system"), (4,))
-    for flags, is_reported in (("", True), (" --network-model flows", False)):
+    flows = " --network-model flows"
+    for flags, remedy in (
+        ("", "--network-model flows"),
+        (flows, ""),
+        (f"{flows} --curves H100_SXM", "--curves none --between-hosts network"),
+        (f"{flows} --curves none --between-hosts network", ""),
+    ):
         commands = parse_pipe(f"hespas simulate traces --system system --links links.csv{flags}")
         assert commands is not None
         done = run_command(commands[0])
-        assert done.code == 0 and ("% of the link from" in done.err) == is_reported
+        assert done.code == 0 and ("% of the link from" in done.err) == bool(remedy)
+        assert f"share no links; {remedy} does" in done.err or not remedy

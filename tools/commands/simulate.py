@@ -95,6 +95,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     command_line = build_parser().parse_args(argv)
 
+    from hespas.simulators.simulation_options import FLOWS
     from hespas.support.errors import HespasError
     from hespas.workflows import network_settings, simulation_report
 
@@ -130,10 +131,16 @@ def main(argv: Sequence[str]) -> int:
         link_table = simulation_report.report_link_use(system, use, command_line.links)
         overloaded = simulation_report.find_overloaded_link(use)
         if overloaded is not None:
+            has_flows = report.result.settings.network_model == FLOWS
+            reason = (
+                "what was measured, and NCCL's model, share no links; --curves none "
+                "--between-hosts network does"
+                if has_flows
+                else "ASTRA-sim's rules share no links; --network-model flows does"
+            )
             print_to_stderr(
                 f"warning: {100 * overloaded.utilisation:.1f} % of the link from "
-                f"{overloaded.source} to {overloaded.target} would be used: ASTRA-sim's rules "
-                "share no links; --network-model flows does"
+                f"{overloaded.source} to {overloaded.target} would be used: {reason}"
             )
     if command_line.json:
         values = simulation_report.to_simulation_json(

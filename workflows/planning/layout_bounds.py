@@ -417,10 +417,17 @@ class StepBound:
 
 @dataclass
 class ComputeBounds:
-    """Lower bounds of the compute of a node, by the calibrated estimator or at peak rates."""
+    """Lower bounds of the compute of a node, by the calibrated estimator or at peak rates.
+
+    Attributes:
+        node: The node.
+        calibrated: Whether the times are those of the calibrated estimator.
+        speed: That of the fastest device, relative to the node.
+    """
 
     node: NodeSpec
     calibrated: bool
+    speed: float = 1.0
     _constants: DeviceConstants = field(init=False)
     _product_s: dict[SketchOp, float] = field(default_factory=dict)
 
@@ -434,7 +441,7 @@ class ComputeBounds:
             op.runs * self._bound_op_s(op) for op in ops if op.kind in sketch.COMPUTE_KINDS
         )
         moved_bytes = 2 * sum(op.sizes[0] for op in ops if op.kind == sketch.RESULT)
-        return compute_s + moved_bytes / self.node.memory_bandwidth_bytes_per_s
+        return (compute_s + moved_bytes / self.node.memory_bandwidth_bytes_per_s) / self.speed
 
     def _bound_op_s(self, op: SketchOp) -> float:
         time_s = self._product_s.get(op)

@@ -326,7 +326,11 @@ class LayoutSearch:
         network = select_network_settings(config).build_simulator_choice()
         return LayoutBounds(
             self.programs,
-            ComputeBounds(self.node, config.estimator == "calibrated"),
+            ComputeBounds(
+                self.node,
+                config.estimator == "calibrated",
+                max(system.list_device_speeds()) if system else 1.0,
+            ),
             CommBounds(system, network.options),
             self.note,
         )

@@ -28,6 +28,7 @@ from hespas.simulators.simulation_result import CommRecord, LinkTraffic, LinkUse
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError
 
+from ..curves import MeasuredCollectives
 from ..device_runner import (
     CollectiveInstance,
     DeviceLane,
@@ -42,6 +43,7 @@ from ..equivalence_classes import (
 from ..events import EventCallback, TransferFunction
 from ..link_arrays import Array
 from ..link_traffic import build_network_loads
+from ..nccl_tuning import NcclCollectives
 from ..simulation_engine import SimulationEngine
 from .fair_sharing import FlowTimes, LinkPattern, SharedLinks, UnequalShares
 from .flow_planner import CollectiveFlow, FlowPlanner
@@ -156,6 +158,15 @@ class FlowEngine(SimulationEngine):
         if not self.inputs.system.fabric.down_devices:
             return members
         return tuple(self.network.places[list(members)].tolist())
+
+    def find_time_model(
+        self, instance: CollectiveInstance
+    ) -> MeasuredCollectives | NcclCollectives | None:
+        """Return what times a collective as a whole: what was measured had no slow link."""
+        model = super().find_time_model(instance)
+        if model is None or self.network.has_slow_links(instance.communicator.members):
+            return None
+        return model
 
     # Flows
 
@@ -347,6 +358,7 @@ class FlowNetwork:
     places: Array
     division: ClassDivision = field(default_factory=ClassDivision)
     _group_sets: dict[tuple, GroupSet] = field(default_factory=dict)
+    _slow_groups: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
     @classmethod
     def from_system(cls, system: SystemSpec, options: SimulationOptions) -> FlowNetwork:
@@ -362,6 +374,13 @@ class FlowNetwork:
         links = list(self.graph.list_route(int(self.places[source]), int(self.places[target])))
         rate = float(self.graph.capacities[links].min())
         return int(self.graph.sum_latency_ns(links)) + math.ceil(size / rate)
+
+    def has_slow_links(self, members: tuple[int, ...]) -> bool:
+        """Return whether any way between the devices of a communicator has a slow link."""
+        if members not in self._slow_groups:
+            places = self.places[np.array([members])]
+            self._slow_groups[members] = bool(self.graph.find_slow_groups(places)[0])
+        return self._slow_groups[members]
 
     def make_group_set(self, keys: Sequence[CommunicatorKey]) -> GroupSet:
         """Return the devices of communicators at their places."""
@@ -384,6 +403,7 @@ class FlowNetwork:
         """Describe communicators by the devices of each dimension, and by what was learnt.
 
         Their plan depends on the form of their grid; those that are no grids are planned alike.
+        Measured curves do not hold for those with slow links.
         """
         by_size: dict[int, list[int]] = {}
         for number, (_, members, _) in enumerate(groups):
@@ -393,10 +413,12 @@ class FlowNetwork:
         for size, numbers in by_size.items():
             places = self.places[np.array([groups[number][1] for number in numbers])]
             counts = GroupSet.from_members(places, self.graph.counts).count_coordinates()
-            for number, *shape in zip(numbers, *counts.tolist(), strict=True):
+            are_slow = self.graph.find_slow_groups(places).tolist()
+            for number, is_slow, *shape in zip(numbers, are_slow, *counts.tolist(), strict=True):
                 group, members, spanned = groups[number]
                 grid = tuple(shape) if math.prod(shape) == size else ()
-                form = (size, tuple(shape), spanned, parts.get((group, members), 0))
+                part = parts.get((group, members), 0)
+                form = (size, tuple(shape), spanned, is_slow, part)
                 forms[number] = form, (size, grid, spanned)
         return [forms[number] for number in range(len(groups))]
 

@@ -189,7 +189,9 @@ class FlowPlanner:
         dim = key.dims[0] if len(key.dims) == 1 else -1
         reduction = self.system.fabric.find_reduction(dim, key.kind)
         if reduction is not None:
-            forms.append(SwitchForm(self.graph, lines, self.endpoint_ns, reduction, key.kind, dim))
+            form = SwitchForm(self.graph, lines, self.endpoint_ns, reduction, key.kind, dim)
+            if not form.find_crossing_lines(lines, self.graph.down).any():
+                forms.append(form)
         for form in forms:
             self._dims[id(form.lines)] = key.dims
         times = [self._time_form(form) for form in forms]

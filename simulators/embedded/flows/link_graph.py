@@ -29,7 +29,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -93,7 +93,9 @@ class LinkGraph:
         capacities: The bytes per nanosecond of each link; 0 if it does not exist or is down.
         latencies_ns: The latency of a hop in each dimension.
         down: Whether each link is down.
+        slow: Whether each link has less than its bandwidth, or is down.
         group_links: The links between two groups of a Dragonfly.
+        has_double_pairs: Whether a Ring of two devices has two links in each direction.
     """
 
     topology: tuple[str, ...]
@@ -101,32 +103,33 @@ class LinkGraph:
     capacities: Array
     latencies_ns: tuple[float, ...]
     down: Array
+    slow: Array
     group_links: int = 1
+    has_double_pairs: bool = True
     _routes: dict[tuple[int, int, int], tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_system(cls, system: SystemSpec) -> LinkGraph:
         """Build the links of a system."""
         counts, fabric = system.npus_count, system.fabric
-        group_links = _count_group_links(system)
         empty, no_links = np.zeros(0), np.zeros(0, bool)
         layout = cls(
-            system.topology, counts, empty, system.latency_ns, no_links, group_links=group_links
-        )
+            system.topology, counts, empty, system.latency_ns, no_links, no_links,
+            _count_group_links(system), fabric.directions_at_once,
+        )  # fmt: skip
         blocks = []
         for dim, bandwidth in enumerate(system.bandwidth_gib_s):
             rate = bandwidth * (1 << 30) / 1_000_000_000
-            blocks.append(rate * layout._list_widths(dim, fabric.directions_at_once))
+            blocks.append(rate * layout._list_widths(dim))
         capacities = np.concatenate(blocks)
         shares = np.ones(len(capacities))
         for link in fabric.slow_links:
             shares[layout.find_links_between(link.dimension, link.devices)] = link.bandwidth_share
         for device in fabric.down_devices:
             shares[layout._find_links_of_device(device)] = 0
-        is_down = (capacities > 0) & (shares == 0)
-        return cls(
-            system.topology, counts, capacities * shares, system.latency_ns, is_down, group_links
-        )
+        is_slow = (capacities > 0) & (shares < 1)
+        is_down = is_slow & (shares == 0)
+        return replace(layout, capacities=capacities * shares, down=is_down, slow=is_slow)
 
     @functools.cached_property
     def place_count(self) -> int:
@@ -160,7 +163,7 @@ class LinkGraph:
         pairwise = self.topology[dim] in ("FullyConnected", "Dragonfly")
         return self.counts[dim] - 1 if pairwise else 2
 
-    def _list_widths(self, dim: int, has_double_pair: bool) -> Array:
+    def _list_widths(self, dim: int) -> Array:
         """Return the capacity of each link of a dimension over that of one device; 0 if absent."""
         devices = np.arange(self.place_count)
         here, kind, count = (
@@ -169,7 +172,7 @@ class LinkGraph:
             self.counts[dim],
         )
         widths = np.ones((self._count_ports(dim), self.place_count))
-        if kind == "Mesh" or (kind == "Ring" and count == 2 and not has_double_pair):
+        if self._is_line(dim):
             widths[0, here == count - 1] = 0
             widths[1, here == 0] = 0
         if kind in ("FatTree", "Dragonfly"):
@@ -182,6 +185,11 @@ class LinkGraph:
                 is_gate = self._find_gates(dim, offset, switches)[0] == switches
                 widths[offset - 1] *= is_gate / self.group_links
         return widths.reshape(-1)
+
+    def _is_line(self, dim: int) -> bool:
+        """Return whether a dimension has no link between its ends."""
+        is_pair = self.topology[dim] == "Ring" and self.counts[dim] == 2
+        return self.topology[dim] == "Mesh" or (is_pair and not self.has_double_pairs)
 
     def _joins_groups(self, dim: int) -> bool:
         """Return whether a dimension is that of the groups of a Dragonfly."""
@@ -246,7 +254,7 @@ class LinkGraph:
         self, dim: int, moving: Array, at: Array, here: Array, there: Array, ties: Array | int
     ) -> Iterator[_RingRuns]:
         count = self.counts[dim]
-        if self.topology[dim] == "Mesh":
+        if self._is_line(dim):
             upwards, hops = there > here, np.abs(there - here)
         else:
             up = (there - here) % count
@@ -364,6 +372,18 @@ class LinkGraph:
         if self.has_down_links:
             for message, route in self._split_detours(messages)[1].items():
                 result[message] = marked[list(route)].any()
+        return result
+
+    def find_slow_groups(self, groups: Array) -> Array:
+        """Return whether any usual way between the devices of each group has a slow link."""
+        result = np.zeros(len(groups), dtype=bool)
+        if self.slow.any():
+            for distance in range(1, groups.shape[1]):
+                targets = np.roll(groups, distance, axis=1)
+                crossing = self._find_usual_crossing(
+                    Messages(groups.ravel(), targets.ravel()), self.slow
+                )
+                result |= crossing.reshape(groups.shape).any(axis=1)
         return result
 
     def _find_usual_crossing(self, messages: Messages, marked: Array) -> Array:
@@ -538,7 +558,7 @@ class LinkGraph:
             for places in (starts, ends, devices[0], devices[-1])
         )
         is_between = (starts == low) & (ends == high) | (starts == high) & (ends == low)
-        exists = self._list_widths(dim, has_double_pair=True) > 0
+        exists = self._list_widths(dim) > 0
         return self.bases[dim] + np.flatnonzero(is_between & exists)
 
     def _find_links_of_device(self, device: int) -> list[int]:

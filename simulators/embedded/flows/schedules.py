@@ -184,6 +184,8 @@ class SchedulePlanner:
         orders = _list_orders(dims)
         for order in orders:
             yield self._time_orders(kind, size, [(order, 1.0)], 1)
+        if not size:  # there is nothing to divide
+            return
         rotations = orders[: len(dims)]
         yield self._time_orders(kind, size, [(o, 1 / len(rotations)) for o in rotations], 1)
         choices = [orders]
