@@ -82,7 +82,6 @@ __all__ = [
     "replace_module_body",
     "replace_op",
     "report_diagnostic",
-    "run_xla_cost_analysis",
     "sdy",
     "stablehlo",
     "to_f64_attr",
@@ -594,26 +593,6 @@ def hlo_proto_to_stablehlo(proto: bytes) -> bytes:
     from jaxlib import _jax
 
     return _jax.mlir.hlo_to_stablehlo(proto)
-
-
-def run_xla_cost_analysis(module: ir.Module) -> dict[str, float]:
-    """Run XLA's HloCostAnalysis on the entry of a module, without compiling it.
-
-    Loop bodies count once. The module must not call functions that it lacks: they crash XLA.
-
-    Returns:
-        XLA's counts by name, such as "flops" and "bytes accessed".
-
-    Raises:
-        RuntimeError: An op has no HLO form.
-    """
-    from jaxlib import _jax
-    from jaxlib.xla_client import make_cpu_client
-
-    computation = _jax.mlir.mlir_module_to_xla_computation(
-        str(module), use_tuple_args=False, return_tuple=False
-    )
-    return dict(_jax.hlo_module_cost_analysis(make_cpu_client(), computation.get_hlo_module()))
 
 
 def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:

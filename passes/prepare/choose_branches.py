@@ -65,7 +65,7 @@ def is_selected_at_run_time(op: ir.Operation, functions: Mapping[str, ir.Operati
         functions: The functions of the module by name.
     """
     scalars = ScalarEvaluator(functions, {})
-    return read_stated_branch(op) is None and scalars.find_scalar_value(op.operands[0]) is None
+    return read_stated_branch(op) is None and scalars.find_selected_branch(op) is None
 
 
 class _BranchChooser:
@@ -80,7 +80,7 @@ class _BranchChooser:
     def choose_branch(self, op: ir.Operation) -> int:
         """Return the number of the branch that is stated, else determined, else the heaviest."""
         if op not in self._numbers:
-            stated, determined = read_stated_branch(op), self._find_determined_branch(op)
+            stated, determined = read_stated_branch(op), self._scalars.find_selected_branch(op)
             if stated is not None and determined not in (None, stated):
                 self._run.warn(
                     f"{format_op_place(op, self._run.input_name)} runs branch {determined}, and "
@@ -91,16 +91,6 @@ class _BranchChooser:
             numbers = (stated, determined, heaviest)
             self._numbers[op] = next(number for number in numbers if number is not None)
         return self._numbers[op]
-
-    def _find_determined_branch(self, op: ir.Operation) -> int | None:
-        """Return the branch that the IR selects, or None. A case out of range runs the last one."""
-        selector = self._scalars.find_scalar_value(op.operands[0])
-        if selector is None:
-            return None
-        if op.name.endswith(".if"):
-            return 0 if selector else 1
-        last = len(op.regions) - 1
-        return int(selector) if 0 <= selector <= last else last
 
     def _weigh_branch(self, region: ir.Region) -> tuple[int, float]:
         """Return the bytes that a branch sends, and its other work as bytes."""

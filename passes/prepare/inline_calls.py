@@ -268,7 +268,7 @@ def _is_determined(op: ir.Operation, scalars: ScalarEvaluator) -> bool:
     """Return whether the IR determines the trip count of a loop, or the branch that runs."""
     if op.name in LOOPS:
         return find_trip_count(op, scalars) is not None
-    return scalars.find_scalar_value(op.operands[0]) is not None
+    return scalars.find_selected_branch(op) is not None
 
 
 def _count_calls(census: ModuleCensus) -> dict[str, int]:

@@ -157,6 +157,16 @@ class ScalarEvaluator:
             self._known[value] = self.evaluate_with_bindings(value, {})
         return self._known[value]
 
+    def find_selected_branch(self, op: ir.Operation) -> int | None:
+        """Find the branch that the IR selects, or None. A case out of range runs the last one."""
+        selector = self.find_scalar_value(op.operands[0])
+        if selector is None:
+            return None
+        if op.name.endswith(".if"):
+            return 0 if selector else 1
+        last = len(op.regions) - 1
+        return int(selector) if 0 <= selector <= last else last
+
     def evaluate_with_bindings(
         self, value: ir.Value, bound: Mapping[ir.Value, Number]
     ) -> Number | None:

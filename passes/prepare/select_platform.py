@@ -142,9 +142,6 @@ def _run_known_branches(module: ir.Module) -> None:
     """
     scalars = build_scalar_evaluator(collect_census(module))
     for case in find_ops(module.operation, (_CASE,)):
-        branch = scalars.find_scalar_value(case.operands[0])
-        if branch is None:
-            continue
-        last = len(case.regions) - 1
-        region = case.regions[int(branch) if 0 <= branch <= last else last]
-        replace_op_by_block(case, (), region.blocks[0])
+        branch = scalars.find_selected_branch(case)
+        if branch is not None:
+            replace_op_by_block(case, (), case.regions[branch].blocks[0])

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from jaxlib import _jax
+from jaxlib.xla_client import make_cpu_client
 from support.budgets import draw_examples, thin_out
 
-from hespas.dialects.mlir import ir, make_context, run_xla_cost_analysis
+from hespas.dialects.mlir import ir, make_context
 from hespas.estimators.op_content import render_op_text
 from hespas.estimators.work import NotALeaf, OpWork, compute_op_work, find_cost_rule, get_cost_rules
 from hespas.frontends.module_reader import read_module
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.slow
 
 Costs = tuple[int, int, int]  # operations, transcendentals, bytes
 CONTEXT = make_context()
+CLIENT = make_cpu_client()
 GENERATED = draw_examples(
     150, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
 )
@@ -41,7 +44,10 @@ def xla(op: ir.Operation) -> Costs:
     n = len(op.results)
     results = ", ".join(f"%0#{i}" for i in range(n)) if n > 1 else "%0"
     function = f"func.func @main({parameters}) -> ({types}) {{{text}\nreturn {results} : {types}}}"
-    cost = run_xla_cost_analysis(ir.Module.parse(function, op.context))
+    computation = _jax.mlir.mlir_module_to_xla_computation(
+        str(ir.Module.parse(function, op.context)), use_tuple_args=False, return_tuple=False
+    )
+    cost = _jax.hlo_module_cost_analysis(CLIENT, computation.get_hlo_module())
     flops, transcendentals, size = (
         int(cost.get(name, 0)) for name in ("flops", "transcendentals", "bytes accessed")
     )
