@@ -112,6 +112,11 @@ class SystemSpec:
         return math.prod(self.npus_count[1:])
 
     @property
+    def has_hosts(self) -> bool:
+        """Whether dimension 0 is a host, whose devices reach each other directly."""
+        return self.topology[0] in ("Switch", "FullyConnected")
+
+    @property
     def needs_embedded(self) -> bool:
         """Whether ASTRA-sim has no model of the network."""
         extensions = {"Mesh", "FatTree", "Dragonfly"}

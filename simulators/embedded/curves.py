@@ -148,20 +148,23 @@ def interpolate_power(x: float, x0: float, y0: float, x1: float, y1: float) -> f
 class MeasuredCollectives:
     """Times the collectives of a simulation by measured curves, and counts them by tag.
 
-    Curves hold within one host, which is dimension 0 of the network. All devices of a measured
-    collective finish together, its time after the last of them has started.
+    Curves hold within one host, which is dimension 0 of the network unless that is a ring or a
+    mesh. All devices of a measured collective finish together, its time after the last of them has
+    started.
     """
 
     def __init__(self, curves: DeviceCurves, system: SystemSpec) -> None:
         self.curves = curves
         self._ratio = curves.compute_bandwidth_ratio(system)
         self._host_devices = system.npus_count[0]
+        self._has_hosts = system.has_hosts
         self.counts: Counter[CurveTag] = Counter()
 
     def covers_group(self, kind: str, members: Sequence[int]) -> bool:
         """Return whether a collective between these devices has a curve."""
         return (
-            self.curves.has_measured_group(kind, len(members))
+            self._has_hosts
+            and self.curves.has_measured_group(kind, len(members))
             and len({member // self._host_devices for member in members}) == 1
         )
 

@@ -277,9 +277,10 @@ class NcclCollectives:
     """Times the collectives of a simulation between hosts, and counts them by algorithm.
 
     All devices finish together, the time of the model after the last of them has started. The first
-    dimension of the network is a host. The network between hosts consists of the other dimensions:
-    the bandwidth of a device is that of the slowest dimension in which the members differ, and the
-    latency of a message is that of all of them, two hops through each switch.
+    dimension of the network is a host, unless it is a ring or a mesh. The network between hosts
+    consists of the other dimensions: the bandwidth of a device is that of the slowest dimension in
+    which the members differ, and the latency of a message is that of all of them, two hops through
+    each switch.
     """
 
     def __init__(self, tuning: NcclTuning, system: SystemSpec) -> None:
@@ -291,7 +292,9 @@ class NcclCollectives:
 
     def covers_group(self, kind: str, members: Sequence[int]) -> bool:
         """Return whether the model times a collective between these devices."""
-        return kind in MODELLED_KINDS and len(self._find_hosts(members)) > 1
+        return (
+            self._system.has_hosts and kind in MODELLED_KINDS and len(self._find_hosts(members)) > 1
+        )
 
     def compute_time_ns(self, step: SimulationStep, members: Sequence[int], copies: int) -> int:
         """Compute the time of a collective, and count it ``copies`` times.

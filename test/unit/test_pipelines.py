@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
@@ -20,6 +21,7 @@ from hespas.chakra.trace_steps import (
     TraceStep,
 )
 from hespas.chakra.trace_writer import write_traces
+from hespas.configs.network_fabric import SlowDeviceEntry
 from hespas.configs.system_layout import SystemDimension, build_system_spec
 from hespas.simulators import simulator_choice
 from hespas.simulators.embedded.network import AnalyticalNetwork
@@ -206,6 +208,16 @@ def test_the_simulation_has_the_bubble(tmp_path, name, per_rank, bubble):
     low_s, high_s = estimate["step_time_low_s"], estimate["step_time_high_s"]
     assert low_s == pytest.approx(0.9 * estimate["step_time_s"], rel=1e-3)
     assert high_s == pytest.approx(1.2 * estimate["step_time_s"], rel=1e-3)
+
+
+def test_the_ideal_bubble_is_that_of_a_rank_with_a_slow_device(tmp_path):
+    schedule, network = build_schedule("1f1b", 4, 8, 1), make_network(tmp_path, 4)
+    slow = SlowDeviceEntry(devices=[1], speed=0.5)
+    fabric = network.system.fabric.model_copy(update={"slow_devices": [slow]})
+    network = replace(network, system=replace(network.system, fabric=fabric))
+    estimate = estimate_step(schedule, make_stages(schedule.stages), network)
+    assert estimate["bubble_share"] > 0.4
+    assert estimate["ideal_bubble_share"] == pytest.approx(estimate["bubble_share"], abs=1e-5)
 
 
 def test_memory_is_state_and_microbatches_and_temporaries(tmp_path):

@@ -156,20 +156,24 @@ def test_the_command_writes_every_link(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_link_that_would_be_more_than_full_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """ASTRA-sim's rules share no links, and eight H100 send less than a ring of messages."""
     monkeypatch.chdir(tmp_path)
     groups = {1: [0, 2], 2: [1, 3]}
-    t.save(
-        Path("traces"), [[t.coll(1, size=1 << 26, group=1 + rank % 2)] for rank in range(4)], groups
-    )
-    t.system(Path("system"), (4,))
-    flows = " --network-model flows"
-    for flags, remedy in (
-        ("", "--network-model flows"),
-        (flows, ""),
-        (f"{flows} --curves H100_SXM", "--curves none --between-hosts network"),
-        (f"{flows} --curves none --between-hosts network", ""),
+    nodes = [[t.coll(1, size=1 << 26, group=1 + rank % 2)] for rank in range(4)]
+    t.save(Path("ring"), nodes, groups)
+    t.system(Path("ring/system"), (4,))
+    t.save(Path("host"), [[t.coll(1, size=1 << 29, group=0)]] * 8)
+    t.system(Path("host/system"), (8,), topology="Switch", bandwidth=380)
+    by_flows, by_model = "--network-model flows", "--curves none --between-hosts network"
+    for folder, flags, remedy in (
+        ("ring", "", by_flows),
+        ("ring", by_flows, ""),
+        ("host", f"{by_flows} --curves H100_SXM", by_model),
+        ("host", f"{by_flows} {by_model}", ""),
     ):
-        commands = parse_pipe(f"hespas simulate traces --system system --links links.csv{flags}")
+        commands = parse_pipe(
+            f"hespas simulate {folder} --system {folder}/system --links links.csv {flags}"
+        )
         assert commands is not None
         done = run_command(commands[0])
         assert done.code == 0 and ("% of the link from" in done.err) == bool(remedy)

@@ -193,7 +193,8 @@ def two_hosts(tmp_path):
         ]
         for device in range(8)
     ]
-    return t.save(tmp_path / "t", ranks, groups), t.system(tmp_path / "s", [4, 2], bandwidth=150)
+    folder = t.save(tmp_path / "t", ranks, groups)
+    return folder, t.system(tmp_path / "s", [4, 2], topology="Switch", bandwidth=[300, 150])
 
 
 @pytest.mark.parametrize("more", [{}, {"symmetry": False}, {"network_model": "flows"}])

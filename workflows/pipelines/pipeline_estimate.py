@@ -97,6 +97,8 @@ def estimate_pipeline(
     traces, result = simulate_pipeline(schedule, stages, network)
     ranks = _measure_ranks(schedule, stages, traces, result, node)
     busiest = max(ranks, key=lambda rank: rank["compute_s"])
+    device_speeds = network.system.list_device_speeds()
+    speeds = [min(device_speeds[d] for d in trace.list_members()) for trace in traces.ranks]
     step_s = result.step_time_ns * 1e-9
     low_s, high_s = _compute_band(step_s, busiest, schedule, stages, result) or (None, None)
     waits_s = sum(rank["bubble_s"] for rank in ranks)
@@ -112,7 +114,7 @@ def estimate_pipeline(
         "compute_s": busiest["compute_s"],
         "exposed_comm_s": _compute_exposed_s(busiest),
         "bubble_share": waits_s / (waits_s + sum(rank["task_s"] for rank in ranks)),
-        "ideal_bubble_share": _compute_ideal_bubble(schedule, stages),
+        "ideal_bubble_share": _compute_ideal_bubble(schedule, stages, speeds),
         "exposed_transfer_s": max(rank["transfer_s"] for rank in ranks),
         "peak_bytes": peak_bytes,
         "memory_margin": margin,
@@ -258,11 +260,14 @@ def _sum_message_waits_ns(
     return waits_ns
 
 
-def _compute_ideal_bubble(schedule: PipelineSchedule, stages: Sequence[StageEstimate]) -> float:
-    """Compute the share of the bubble if there were compute only."""
+def _compute_ideal_bubble(
+    schedule: PipelineSchedule, stages: Sequence[StageEstimate], speeds: Sequence[float]
+) -> float:
+    """Compute the share of the bubble if there were compute only, at the speed of each rank."""
+    rank_of = {task: rank for rank, tasks in enumerate(schedule.tasks) for task in tasks}
 
     def find_duration(task: StageTask) -> float:
-        return stages[task.stage].get_program(task.kind).compute_ns
+        return stages[task.stage].get_program(task.kind).compute_ns / speeds[rank_of[task]]
 
     spans = time_schedule(schedule, find_duration).values()
     total = schedule.ranks * max(end for _, end in spans)

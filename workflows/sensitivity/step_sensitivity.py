@@ -459,8 +459,8 @@ def _list_other_node_rates(replay: StepReplay) -> Iterator[StepRate]:
 
 
 def _list_link_rates(replay: StepReplay, system: SystemSpec) -> Iterator[StepRate]:
-    sizes = system.npus_count
-    is_torus = len(sizes) > 1 and {*system.topology[:2]} <= {"Ring", "Mesh"}
+    sizes, host_devices = system.npus_count, system.npus_count[0]
+    is_torus = {"Ring", "Mesh"}.issuperset(system.topology[:2])
     for dim, (bandwidth, latency_ns) in enumerate(
         zip(system.bandwidth_gib_s, system.latency_ns, strict=True)
     ):
@@ -476,7 +476,7 @@ def _list_link_rates(replay: StepReplay, system: SystemSpec) -> Iterator[StepRat
             return replay.compute_step_s(system=replace(system, latency_ns=values))
 
         where = f"dimension {dim + 1}" if len(sizes) > 1 else "links"
-        hosts = sizes[0] if dim and not is_torus else 0  # a torus is one network
+        hosts = host_devices if dim and not is_torus else 0  # a torus is one network
         value = bandwidth * 2.0**30
         yield StepRate(
             f"bandwidth, {where}", "link bandwidth", value, "B/s", scale_bandwidth, hosts

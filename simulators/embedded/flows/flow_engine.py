@@ -351,11 +351,13 @@ class FlowNetwork:
         graph: The links.
         planner: Plans collectives.
         places: The place of each device.
+        has_curves: Whether measured curves time collectives without slow links.
     """
 
     graph: LinkGraph
     planner: FlowPlanner
     places: Array
+    has_curves: bool = False
     division: ClassDivision = field(default_factory=ClassDivision)
     _group_sets: dict[tuple, GroupSet] = field(default_factory=dict)
     _slow_groups: dict[tuple[int, ...], bool] = field(default_factory=dict)
@@ -367,7 +369,7 @@ class FlowNetwork:
         delay_ns = system.endpoint_delay_ns * options.injection_scale
         down = system.fabric.down_devices
         places = np.delete(np.arange(graph.place_count), list(down))
-        return cls(graph, FlowPlanner(system, graph, delay_ns), places)
+        return cls(graph, FlowPlanner(system, graph, delay_ns), places, bool(options.curves))
 
     def compute_transfer_ns(self, source: int, target: int, size: int) -> int:
         """Compute the time in nanoseconds of a message of ``size`` bytes on an idle network."""
@@ -413,7 +415,9 @@ class FlowNetwork:
         for size, numbers in by_size.items():
             places = self.places[np.array([groups[number][1] for number in numbers])]
             counts = GroupSet.from_members(places, self.graph.counts).count_coordinates()
-            are_slow = self.graph.find_slow_groups(places).tolist()
+            are_slow = [False] * len(numbers)
+            if self.has_curves:
+                are_slow = self.graph.find_slow_groups(places).tolist()
             for number, is_slow, *shape in zip(numbers, are_slow, *counts.tolist(), strict=True):
                 group, members, spanned = groups[number]
                 grid = tuple(shape) if math.prod(shape) == size else ()

@@ -384,6 +384,8 @@ class LinkGraph:
                     Messages(groups.ravel(), targets.ravel()), self.slow
                 )
                 result |= crossing.reshape(groups.shape).any(axis=1)
+                if result.all():
+                    break
         return result
 
     def _find_usual_crossing(self, messages: Messages, marked: Array) -> Array:
