@@ -304,8 +304,8 @@ class _ContentWriter:
         )
         for attribute in attributes:
             value = find_attribute(op, attribute)
-            may_be_default = attribute in _DEFAULT_NAMES and value is not None
-            if may_be_default and _is_default(name, attribute, value):
+            may_be_default = attribute in _DEFAULT_NAMES
+            if may_be_default and value is not None and _is_default(name, attribute, value):
                 continue
             self._parts.append(f" {attribute}=")
             if value is None:
