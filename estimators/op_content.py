@@ -44,6 +44,7 @@ from hespas.dialects.mlir import (
 from hespas.dialects.op_bodies import has_body
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
 from hespas.dialects.resources import read_small_resource
+from hespas.estimators.rules.registry import STABLEHLO_DIALECTS, has_installed_rule
 from hespas.estimators.rules.stable_sorts import list_unread_positions, may_have_positions
 from hespas.estimators.work import find_cost_rule
 from hespas.support.records import record
@@ -222,6 +223,8 @@ def _find_inherent_names(
     """
     if op_name in CUSTOM_CALLS or not is_registered:
         return None
+    if not (op_name.startswith(STABLEHLO_DIALECTS) or has_installed_rule(op_name)):
+        return None  # a file may have its rule, which a later process does not load
     mro = type(op.opview).__mro__
     return frozenset(name.rstrip("_") for cls in mro[: mro.index(ir.OpView)] for name in vars(cls))
 
@@ -301,8 +304,8 @@ class _ContentWriter:
         )
         for attribute in attributes:
             value = find_attribute(op, attribute)
-            may_be_default = attribute in _DEFAULT_NAMES and value is not None
-            if may_be_default and _is_default(name, attribute, value):
+            may_be_default = attribute in _DEFAULT_NAMES
+            if may_be_default and value is not None and _is_default(name, attribute, value):
                 continue
             self._parts.append(f" {attribute}=")
             if value is None:

@@ -55,7 +55,9 @@ STABLEHLO_DIALECTS = ("stablehlo.", "chlo.", "mhlo.", "sdy.", "func.", "shape.")
 _ENTRY_POINT_GROUP = "hespas.cost_rules"
 _rules_by_op: dict[str, CostRule] = {}
 _own_call_patterns: set[str] = set()  # each matches a whole target
-_file_rules: dict[str, PackageRules] = {}  # by the path of the file
+# The rules of files that the latest annotate pass has named, by path, and the files that any has.
+_file_rules: dict[str, PackageRules] = {}
+_named_files: set[str] = set()
 
 
 @record(slots=True)
@@ -106,6 +108,11 @@ def find_call_rule(target: str) -> CostRule | None:
     return rule or load_package_rules().by_call_target.get(target)
 
 
+def has_installed_rule(name: str) -> bool:
+    """Return whether hespas or a package has a rule for ops of this name."""
+    return name in _rules_by_op or name in load_package_rules().by_op
+
+
 def _find_file_rule(name: str, table: str) -> CostRule | None:
     for rules in _file_rules.values():
         rule = getattr(rules, table).get(name)
@@ -116,7 +123,12 @@ def _find_file_rule(name: str, table: str) -> CostRule | None:
 
 def is_file_loaded(path: str) -> bool:
     """Return whether somebody has named a file of rules in this process."""
-    return path in _file_rules
+    return path in _named_files
+
+
+def forget_file_rules() -> None:
+    """Forget the rules of all files: those of one program do not hold for another."""
+    _file_rules.clear()
 
 
 def replace_file_rules(path: str, rules: Iterable[CostRule]) -> None:
@@ -137,6 +149,7 @@ def replace_file_rules(path: str, rules: Iterable[CostRule]) -> None:
                     raise HespasError(f"the {kind} {name} has a cost rule already", where=path)
                 table[name] = rule
     _file_rules[path] = new
+    _named_files.add(path)
 
 
 def build_declared_work(op: ir.Operation, cost: KernelCostAttr, output_bytes: int) -> OpWork:

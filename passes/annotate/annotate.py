@@ -81,9 +81,11 @@ class EstimatorPass(Pass):
 
     def apply(self, module: ir.Module, run: PassRun) -> Annotation:
         """Annotate the module; raises HespasError."""
+        from hespas.estimators.rules.registry import forget_file_rules
         from hespas.passes.annotate.traverse import annotate_module, require_target
 
         options = self._collect_measure_options()
+        forget_file_rules()
         if self.kernel_cost:
             from hespas.passes.annotate.kernel_costs import declare_costs
 

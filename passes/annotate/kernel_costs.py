@@ -61,7 +61,7 @@ def declare_costs(module: ir.Module, costs: DeclaredCosts, run: PassRun) -> None
 
 
 def load_rule_file(path: str) -> None:
-    """Use the cost rules of a Python file in this process from now on.
+    """Use the cost rules of a Python file, too.
 
     The file defines ``RULES``, a ``CostRule`` or a list of them, as the entry point of a package
     does. If the file has been loaded before, its rules replace the older ones.

@@ -16,7 +16,7 @@ from hespas.dialects.attr_codec import (
     read_stated_branch,
     write_branch_number,
 )
-from hespas.dialects.attrs import BRANCH, CommAttr
+from hespas.dialects.attrs import BRANCH, CommAttr, Cost
 from hespas.dialects.executions import COLLECTIVE, LEAF, ExecutionWalk
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import BRANCHES
@@ -106,12 +106,18 @@ class _BranchChooser:
 
 
 def _weigh_work(op: ir.Operation) -> float:
-    """Return the bytes that a leaf op moves, and its operations as bytes; 0 if nobody knows."""
+    """Return the bytes that a leaf op moves, and its operations as bytes; 0 if nobody knows.
+
+    Those of an op without a rule are in its cost: another process had the rule, or another tool.
+    """
     from hespas.estimators.work import NotALeaf, UnknownCost, compute_op_work
 
     try:
         work = compute_op_work(op)
-    except (NotALeaf, UnknownCost):
+    except NotALeaf:
         return 0.0
+    except UnknownCost:
+        cost = Cost.read_from_op(op)
+        return cost.read_bytes + cost.write_bytes + cost.flops / FLOPS_PER_BYTE if cost else 0.0
     flops = sum(part.flops for part in work.parts) + work.transcendentals
     return work.read_bytes + work.write_bytes + flops / FLOPS_PER_BYTE

@@ -211,6 +211,7 @@ def unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(UNREGISTERED_VARIABLE, raising=False)
     monkeypatch.setattr(registry, "_file_rules", {})
+    monkeypatch.setattr(registry, "_named_files", set())
     Path("rules.py").write_text(RULES)
     path = Path("step.mlir")
     path.write_text(UNKNOWN)
@@ -244,6 +245,16 @@ def test_rules_that_change_are_used_when_they_are_named_again(unknown: Path) -> 
     wrong = hespas.read(text.replace("power = 3", "power = 4"), allow_unregistered=True)
     with pytest.raises(HespasError, match=r"rules\.py: error: the cost rules have changed since"):
         run_pipeline(wrong, "refresh-costs")
+
+
+def test_rules_of_one_program_do_not_hold_for_another(unknown: Path) -> None:
+    """Neither for one that names none, nor against the rules that it names."""
+    annotate(unknown, "kernel-cost=rules.py")
+    with pytest.raises(HespasError, match="there is no cost rule for this op"):
+        annotate(unknown, "")
+    Path("other.py").write_text(RULES.replace("* size.elements", "* 10 * size.elements"))
+    assert annotate(unknown, "kernel-cost=other.py")[0] == [30 * 64 * 64, 0]
+    assert annotate(unknown, "kernel-cost=rules.py")[0] == [3 * 64 * 64, 0]
 
 
 @pytest.mark.parametrize(
