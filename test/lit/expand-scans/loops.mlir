@@ -89,3 +89,26 @@ module @window {
     return %0#0 : tensor<512xf32>
   }
 }
+
+// -----
+
+/// Results of any type start from zeros.
+
+// CHECK-LABEL: module @types
+module @types {
+  // CHECK-DAG: stablehlo.constant dense<false> : tensor<4xi1>
+  // CHECK-DAG: stablehlo.constant dense<0> : tensor<4xi32>
+  // CHECK-DAG: stablehlo.constant dense<(0.000000e+00,0.000000e+00)> : tensor<4xcomplex<f32>>
+  // CHECK: stablehlo.while
+  // CHECK-COUNT-3: stablehlo.dynamic_update_slice
+  func.func @main(%x: tensor<4xcomplex<f32>>, %n: tensor<4xi32>, %start: tensor<i32>) -> (tensor<4xi1>, tensor<4xi32>, tensor<4xcomplex<f32>>) {
+    %0:4 = mhlo.scan(%x, %n) inits (%start) dimension=0 attributes {is_associative = false} {
+    ^bb0(%input: tensor<complex<f32>>, %number: tensor<i32>, %carry: tensor<i32>):
+      %1 = stablehlo.compare LT, %number, %carry : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %2 = stablehlo.add %number, %carry : tensor<i32>
+      %3 = stablehlo.multiply %input, %input : tensor<complex<f32>>
+      mhlo.return %1, %2, %3, %2 : tensor<i1>, tensor<i32>, tensor<complex<f32>>, tensor<i32>
+    } : (tensor<4xcomplex<f32>>, tensor<4xi32>, tensor<i32>) -> (tensor<4xi1>, tensor<4xi32>, tensor<4xcomplex<f32>>, tensor<i32>)
+    return %0#0, %0#1, %0#2 : tensor<4xi1>, tensor<4xi32>, tensor<4xcomplex<f32>>
+  }
+}
