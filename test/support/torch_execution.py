@@ -805,6 +805,10 @@ def errors():
         x.add_(1)
         return x
 
+    def pad_rows(x, y):
+        rows = torch.nested.as_nested_tensor([x, y], layout=torch.jagged)
+        return torch.nested.to_padded_tensor(rows, 0.0)
+
     def send(x):
         dist.send(x * 2, 1)
         return x
@@ -851,6 +855,7 @@ def errors():
         ),
         "optimiser": lambda: to_exportable("case", optimise, (torch.ones(4, 32),)),
         "autocast": lambda: to_exportable("case", early_region(torch.relu), (x,)),
+        "nested": lambda: to_exportable("case", pad_rows, (x, x)),
         "send": lambda: to_exportable("case", send, (x,), mesh=mesh),
         "reduction": lambda: lower_exportable(to_exportable("case", multiply, (x,), mesh=mesh)),
         "control flow": lambda: to_exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),

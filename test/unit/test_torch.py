@@ -103,6 +103,7 @@ def test_autocast_of_gpus_acts_on_a_trace(answers, kind):
         ("keywords", "1 arguments and the keywords scale, but 1 arguments were passed; pass the"),
         ("optimiser", "modifies a tensor that it captures, such as a weight"),
         ("autocast", "a region of torch.autocast for cuda was made outside the function that is"),
+        ("nested", "sizes that are not known before it runs, such as those of nested tensors"),
         ("send", "torch.distributed.send concerns single ranks"),
         ("reduction", "('product',) is not supported; send equally much to each rank"),
         ("control flow", "depends on the values of tensors"),
