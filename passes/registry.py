@@ -25,7 +25,8 @@ FOLDERS = {
     ),
     "fuse": (
         "assign-orders", "combine-collectives", "copy-carried-values", "copy-kept-values",
-        "expand-ragged-products", "expand-scatters", "expand-selections", "expand-vector-products",
+        "expand-ragged-products", "expand-scans", "expand-scatters", "expand-selections",
+        "expand-vector-products",
         "fold-reductions", "fold-transposes", "form-kernels", "fuse", "fuse-copies",
         "fuse-epilogues", "fuse-products", "hoist-transposes", "inline-all-calls",
         "join-reductions", "merge-products", "narrow-gathers", "order-convolutions",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -77,6 +78,14 @@ def trace_aten_graph(
             f"the program uses tensors on several devices: {extract_first_line(str(error))}",
             remedy="pass a module, which may be on the device meta, instead of a function that "
             "captures it",
+        ) from error
+    except (AssertionError, AttributeError) as error:
+        if not re.search("shape_env|unbacked_symbols", str(error)):
+            raise
+        raise HespasError(
+            "the program has sizes that are not known before it runs, such as those of nested "
+            "tensors and of torch.while_loop",
+            remedy="use padded tensors with a mask, and loops of Python",
         ) from error
     except TorchDynamoException as error:
         raise HespasError(

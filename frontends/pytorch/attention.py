@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import torch
 import torch.fx
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -116,6 +116,11 @@ class _AttentionCalls(TorchFunctionMode):
         self._is_inside = False
 
     def call_attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if _is_divided_alike(args[:3]) and not any(isinstance(x, DTensor) for x in args[3:]):
+            local = self.call_attention(*(x.to_local() for x in args[:3]), *args[3:], **kwargs)
+            return DTensor.from_local(
+                local, args[0].device_mesh, args[0].placements, run_check=False
+            )
         result = _call_attention(*args, **kwargs)
         if result is not None:
             return result
@@ -183,6 +188,17 @@ def trace_attention_as_ops() -> Iterator[Callable[[], int]]:
         mock.patch.multiple(_flex_attention, **flex),
     ):
         yield lambda: calls.unfused_count
+
+
+def _is_divided_alike(operands: tuple[Any, ...]) -> bool:
+    """Return whether operands are divided by batch and heads only: parts are independent."""
+    if len(operands) < 3 or not all(isinstance(x, DTensor) for x in operands):
+        return False
+    placements = {x.placements for x in operands}
+    return len(placements) == 1 and all(
+        isinstance(part, Replicate) or (isinstance(part, Shard) and part.dim < 2)
+        for part in operands[0].placements
+    )
 
 
 def _call_attention(

@@ -124,6 +124,17 @@ def _all_to_all(group: Any, outputs: Tensors, operands: Tensors, opts: Any = Non
     return _FinishedWork()
 
 
+def _for_each(function: Callable[..., Any]) -> Callable[..., _FinishedWork]:
+    """Apply a function of an output and an operand to the elements of two lists."""
+
+    def run(group: Any, outputs: Tensors, operands: Tensors, opts: Any = None) -> _FinishedWork:
+        for output, operand in zip(outputs, operands, strict=True):
+            function(group, output, operand, opts)
+        return _FinishedWork()
+
+    return run
+
+
 def _skip_barrier(group: Any, *args: Any, **kwargs: Any) -> _FinishedWork:
     return _FinishedWork()
 
@@ -151,14 +162,19 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_allgather_base": _all_gather_tensor,
     "_reduce_scatter_base": _reduce_scatter_tensor,
     "all_gather_single": _all_gather_tensor,
+    "all_gather_single_coalesced": _for_each(_all_gather_tensor),
     "all_to_all_single": _all_to_all_tensor,
     "allgather": _all_gather,
+    "allgather_into_tensor_coalesced": _for_each(_all_gather_tensor),
     "allreduce": _all_reduce,
+    "allreduce_coalesced": _all_reduce,
     "alltoall": _all_to_all,
     "alltoall_base": _all_to_all_tensor,
     "barrier": _skip_barrier,
     "broadcast": _broadcast,
     "reduce_scatter": _reduce_scatter,
     "reduce_scatter_single": _reduce_scatter_tensor,
+    "reduce_scatter_single_coalesced": _for_each(_reduce_scatter_tensor),
+    "reduce_scatter_tensor_coalesced": _for_each(_reduce_scatter_tensor),
     **{name: _make_refusal(name) for name in ("gather", "recv", "reduce", "scatter", "send")},
 }

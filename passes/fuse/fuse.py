@@ -14,6 +14,7 @@ from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
 from hespas.passes.fuse.copy_carried_values import CopyCarriedValuesPass
 from hespas.passes.fuse.copy_kept_values import CopyKeptValuesPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
+from hespas.passes.fuse.expand_scans import ExpandScansPass
 from hespas.passes.fuse.expand_scatters import ExpandScattersPass
 from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
 from hespas.passes.fuse.expand_vector_products import ExpandVectorProductsPass
@@ -109,6 +110,7 @@ class FusePass(PassList):
             (True, RemoveEmptyValuesPass(), "the patterns below divide by the sizes of values"),
             (is_xla, ExpandScattersPass(), "what updates one place is simplified as such"),
             (True, SimplifyPass(), "the patterns below match simplified ops"),
+            (is_xla, ExpandScansPass(), "each trip of its loop has kernels"),
             (is_xla, ExpandSelectionsPass(), "its search and its scatter are kernels"),
             (
                 is_xla and self.ragged == "dense",

@@ -407,24 +407,48 @@ def eager_collectives():
         dist.all_to_all_single(exchanged, x)
         dist.all_to_all(listed, list(x.chunk(4)), group=tensor)
         dist.broadcast(sent, 4)
+        first, second = x * 5, x[:1] * 6
+        with dist._coalescing_manager():
+            dist.all_reduce(first)
+            dist.all_reduce(second)
         dist.barrier()
-        ring = functional_collectives.permute_tensor(x, [1, 2, 3, 4, 5, 6, 7, 0], mesh["both"])
+        ring = functional_collectives.permute_tensor(x, [1, 2, 3, 4, 5, 6, 7, 0], both)
         total = functional_collectives.all_reduce(x, "sum", both)
         rest = reduced, largest, *parts, gathered, part, scattered, exchanged, *listed
-        return *rest, sent, ring.clone(), total
+        several = functional_collectives.all_reduce_coalesced([x, x[:2]], "sum", both)
+        return *rest, sent, first, second, ring.clone(), total, *several
 
     x = torch.randn(64, 4)
     ranks = x.chunk(8)  # what follows is what rank 0 has
     expected = (
         sum(ranks[:4]) * 2, torch.stack(ranks).amax(0) * 3, *ranks, torch.stack(ranks[:4]),
         sum(ranks[:4])[:2], sum(ranks)[:1], torch.cat([part[:1] for part in ranks]),
-        *(part[:2] for part in ranks[:4]), ranks[4] * 4, ranks[7], sum(ranks),
+        *(part[:2] for part in ranks[:4]), ranks[4] * 4, sum(ranks) * 5, sum(ranks)[:1] * 6,
+        ranks[7], sum(ranks), sum(ranks), sum(ranks)[:2],
     )  # fmt: skip
     program = to_exportable(
         "case", communicate, (torch.empty(64, 4),), mesh=mesh,
         shardings={"x": P(("data", "tensor"))},
     )  # fmt: skip
     return difference(distributed(program, (x,)), expected)
+
+
+def divided_attention():
+    """Attention whose batch and heads are divided over a mesh, with a gradient."""
+    torch.manual_seed(0)
+    mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("data", "tensor"))
+
+    def differentiate(q, k, v):
+        q = q.detach().requires_grad_()
+        with torch.enable_grad():
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            (gradient,) = torch.autograd.grad(y.pow(2).sum(), q)
+        return y.detach(), gradient
+
+    values = [torch.randn(2, 4, 8, 16) for _ in "qkv"]
+    placed = [distribute_tensor(x.to("meta"), mesh, [Shard(0), Shard(1)]) for x in values]
+    program = to_exportable("case", differentiate, tuple(placed), mesh=mesh)
+    return difference(distributed(program, values), differentiate(*values))
 
 
 def list_replicated_collectives():
@@ -820,6 +844,10 @@ def errors():
         x.add_(1)
         return x
 
+    def pad_rows(x, y):
+        rows = torch.nested.as_nested_tensor([x, y], layout=torch.jagged)
+        return torch.nested.to_padded_tensor(rows, 0.0)
+
     def send(x):
         dist.send(x * 2, 1)
         return x
@@ -866,6 +894,7 @@ def errors():
         ),
         "optimiser": lambda: to_exportable("case", optimise, (torch.ones(4, 32),)),
         "autocast": lambda: to_exportable("case", early_region(torch.relu), (x,)),
+        "nested": lambda: to_exportable("case", pad_rows, (x, x)),
         "send": lambda: to_exportable("case", send, (x,), mesh=mesh),
         "reduction": lambda: lower_exportable(to_exportable("case", multiply, (x,), mesh=mesh)),
         "control flow": lambda: to_exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),
@@ -911,6 +940,7 @@ def main():
         "fully sharded training": fully_sharded_training,
         "replicated training": replicated_training,
         "eager collectives": eager_collectives,
+        "divided attention": divided_attention,
         "flexible attention": flexible_attention,
         "made in a context": made_in_a_context,
         "results that are objects": results_that_are_objects,

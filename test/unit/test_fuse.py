@@ -593,3 +593,33 @@ def test_products_of_interleaved_recurrences_are_merged_step_by_step(parse):
     passes.run_pipeline(module, "fuse", PassRun(note=lambda text: None))
     products = re.findall(r"stablehlo\.dot_general.* -> (tensor<\S+>)", str(module))
     assert products == ["tensor<16x16xf32>"] * 5
+
+
+SCANS = """
+func.func @main(%a: tensor<6x4xf32>, %x: tensor<6x4xf32>, %start: tensor<4xf32>)
+    -> (tensor<6x4xf32>, tensor<4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<4xf32>) {
+  %0:2 = mhlo.scan(%a, %x) inits (%start) dimension=0
+    attributes {is_associative = false, is_reverse = REVERSED} {
+  ^bb0(%decay: tensor<4xf32>, %input: tensor<4xf32>, %carry: tensor<4xf32>):
+    %1 = stablehlo.multiply %decay, %carry : tensor<4xf32>
+    %2 = stablehlo.add %input, %1 : tensor<4xf32>
+    mhlo.return %1, %2 : tensor<4xf32>, tensor<4xf32>
+  } : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<4xf32>) -> (tensor<6x4xf32>, tensor<4xf32>)
+  return %0#0, %0#1, %a, %x, %start
+    : tensor<6x4xf32>, tensor<4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_loops_of_scans_compute_recurrences(is_reverse):
+    """XLA:CPU of older versions has no scan that could be run before the pass."""
+    text = SCANS.replace("REVERSED", str(is_reverse).lower())
+    module = ir.Module.parse(text, make_context())
+    passes.run_pipeline(module, "expand-scans")
+    rows, last, decays, inputs, carry = (np.asarray(values[0]) for values in execute(module, 1))
+    order = range(6)[::-1] if is_reverse else range(6)
+    for row in order:
+        np.testing.assert_allclose(rows[row], decays[row] * carry, rtol=1e-6)
+        carry = inputs[row] + decays[row] * carry
+    np.testing.assert_allclose(last, carry, rtol=1e-6)
