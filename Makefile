@@ -82,6 +82,7 @@ record: $(VENV)/.dev ## compare every figure with the committed record
 record-write: $(VENV)/.dev ## write the record, and what pages show, of what is predicted now
 	HYPOTHESIS_PROFILE=$(RECORD_PROFILE) HESPAS_RECORD=write $(PYTEST) $(RECORDED)
 	PYTHONPATH=test $(BIN)/python -P -m support.record
+	$(BIN)/python -m docs.generators
 
 # The tests that `make test` skips: each extra has an environment of its own. Those of MaxText are
 # skipped with a Python older than 3.12: `make extra-maxtext PYTHON=python3.12`.

@@ -9,6 +9,7 @@ page, and a test compares its summary with the README.
 from __future__ import annotations
 
 import csv
+import json
 import re
 import sys
 from collections import Counter
@@ -34,6 +35,7 @@ from hespas.workflows.validation.training_cases import read_training_cases
 CASES = DATA / "training-cases.csv"
 RUNS = DATA / "training-runs.csv"
 PLOT = ROOT / "docs" / "images" / "training-runs.svg"
+RECORD = ROOT / "test" / "record.json"
 COLUMNS = (
     "date", "id", "source", "model", "hardware", "node", "devices", "precision", "framework",
     "tier", "seq_len", "global_batch", "parallelism", "remat", "measured_s", "predicted_s",
@@ -82,6 +84,13 @@ them, but runs that guided nothing may have larger errors.
 
 """
 
+_FUSED_TEXT = """
+With `--form fused`, hespas makes the kernels that XLA would make, and does not compile: all rows
+take some minutes, as do those of nodes that XLA has no target for. The record of the tests holds
+these predictions of the same runs.
+
+"""
+
 _SHARE_TEXT = """
 The last columns are the mean shares of the predicted step: products, attention, streams (kernels
 that read and write each value once), communication that no kernel hides, and the rest, such as
@@ -109,6 +118,16 @@ def read_runs(path: Path = RUNS) -> list[RunRow]:
     required = [name for name in COLUMNS if name not in _OPTIONAL]
     rows = read_csv_rows(path, required, remedy="write it with hespas validate --csv")
     return [{**dict.fromkeys(_OPTIONAL[1:], ""), **row} for _, row in rows]
+
+
+def list_fused_rows(rows: Sequence[RunRow]) -> list[RunRow]:
+    """List the rows that the form ``fused`` predicts, with the figures of the record."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))["training runs"]
+    return [
+        {**row, **{name: str(figure) for name, figure in record[row["id"]].items()}}
+        for row in rows
+        if "predicted_s" in record.get(row["id"], {})
+    ]
 
 
 def to_prediction(row: RunRow) -> StepPrediction:
@@ -339,6 +358,8 @@ def render_page() -> str:
         ),
         _render_table(build_summary_table(predicted)),
     ]  # fmt: skip
+    fused_table = _render_table(build_summary_table(list_fused_rows(rows)))
+    parts.append(f"\n\n## Without compiling\n{_FUSED_TEXT}{fused_table}")
     for name, get_value in _GROUPS.items():
         table = TextTable(
             "", list(_score_lines(predicted, get_value)), (name, *_SCORE_HEADER), left=1
