@@ -74,8 +74,8 @@ python -m docs.generators.training_runs result.csv && make generate
 of XLA stands. *In band* is the share of measurements in the
 [80 % band](calibrated.md#band-and-tags). Errors are predicted over measured time, less one.
 `docs/data/training-cases.csv` holds the rows with their sources, as the command reads them
-(`--rows t0831,t0847` takes a minute, all rows many hours), and `docs/data/training-runs.csv` the
-predictions.
+(`--rows t0831,t0847` takes a minute, all rows about an hour on two cores), and
+`docs/data/training-runs.csv` the predictions.
 
 The rows are open: their errors showed which terms the predictions lacked. Nothing was fitted to
 them, but runs that guided nothing may have larger errors.
