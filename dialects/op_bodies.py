@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from hespas.dialects.mlir import find_attribute, get_defining_op, ir
 from hespas.dialects.op_kinds import BARRIERS, CONSTANTS, FUSION
 
+FLOATS = ("f", "bf")  # prefixes of the names of floating-point types
 _SMALL_CONSTANT_ELEMENTS = 64
 _SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
 # Whether ops of a name may have bodies. Their definitions say so, for less than ``op.regions``; an
@@ -150,3 +151,12 @@ def replace_op_by_function(op: ir.Operation, text: str) -> list[ir.Operation]:
 def format_tensor_type(shape: Sequence[int], kind: str) -> str:
     """Format the type of a tensor of a shape and an element type."""
     return f"tensor<{''.join(f'{size}x' for size in shape)}{kind}>"
+
+
+def format_zero(element: str) -> str:
+    """Return zero as MLIR writes it in a ``dense`` attribute of this element type."""
+    if element.startswith("complex"):
+        return "(0.0, 0.0)"
+    if element == "i1":
+        return "false"
+    return "0.0" if element.startswith(FLOATS) else "0"

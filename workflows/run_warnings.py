@@ -11,7 +11,7 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import FACTS, GROUPED_PRODUCTS, UNFUSED_ATTENTION, TargetAttr
-from hespas.dialects.mlir import get_call_target, ir, walk_operations
+from hespas.dialects.mlir import find_ops, get_call_target, ir
 from hespas.dialects.op_kinds import BLOCK_SCALED_CALL, CUSTOM_CALLS, FUSION
 from hespas.dialects.program_facts import Fact, list_stale_figures, read_program_facts
 from hespas.estimators import registry as estimators
@@ -103,14 +103,8 @@ def _warn_of_scaled_blocks(
 
     if CUSTOM_CALLS.isdisjoint(stats["kinds"]):
         return
-    count = 0
-
-    def count_call(op: ir.Operation) -> None:
-        nonlocal count
-        if op.name in CUSTOM_CALLS and re.fullmatch(BLOCK_SCALED_CALL, get_call_target(op)):
-            count += 1
-
-    walk_operations(module, count_call)
+    calls = find_ops(module.operation, CUSTOM_CALLS)
+    count = sum(bool(re.fullmatch(BLOCK_SCALED_CALL, get_call_target(op))) for op in calls)
     target = find_node_target(node)
     if not count or not target or FusionDevice.from_target(target).capability >= BLACKWELL:
         return

@@ -8,17 +8,6 @@ from hespas.dialects.mlir import ir, stablehlo
 from hespas.estimators.rules.base import UnknownCost
 from hespas.estimators.rules.library_calls import CallConfig, read_operand_precision
 
-FLOATS = ("f", "bf")  # prefixes of the names of floating-point types
-
-
-def format_zero(element: str) -> str:
-    """Return zero as MLIR writes it in a ``dense`` attribute of this element type."""
-    if element.startswith("complex"):
-        return "(0.0, 0.0)"
-    if element == "i1":
-        return "false"
-    return "0.0" if element.startswith(FLOATS) else "0"
-
 
 def build_precision_config(config: CallConfig, context: ir.Context) -> ir.ArrayAttr | None:
     """Return the precision that a library call requests, or None for the default."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hespas.dialects.mlir import collect_functions, get_attribute, ir, make_context
+from hespas.dialects.op_bodies import FLOATS, format_zero
 from hespas.dialects.pjrt import (
     PjrtDevice,
     PjrtProgram,
@@ -15,7 +16,6 @@ from hespas.dialects.pjrt import (
     open_first_device,
     wait_for_results,
 )
-from hespas.estimators.lower.value_builders import FLOATS, format_zero
 from hespas.estimators.measure import host, turns
 from hespas.estimators.measure.failure import UnsupportedError
 from hespas.estimators.measure.timing import RepetitionPlan, time_batches

@@ -57,6 +57,13 @@ GRADIENTS = {
     )
 }
 CONVOLUTIONS = (torch.ops.aten.convolution, torch.ops.aten.convolution_backward)
+
+
+def _view_array(x: Any, wanted: Sequence[int] | torch.dtype) -> Any:
+    """View an array with another shape, or its bytes as another type."""
+    return x.view(to_jax_dtype(wanted)) if isinstance(wanted, torch.dtype) else x.reshape(wanted)
+
+
 # Ops that torchax lacks, or implements incorrectly.
 JAX_FUNCTIONS = {
     "_cdist_backward": layer_functions.differentiate_distances,
@@ -74,8 +81,8 @@ JAX_FUNCTIONS = {
     "_weight_norm_interface_backward": layer_functions.differentiate_scaled_weight,
     "adaptive_max_pool2d": layer_functions.pool_maxima,
     "adaptive_max_pool3d": layer_functions.pool_maxima,
-    "view": lambda x, wanted: _view_array(x, wanted),
-    "view_copy": lambda x, wanted: _view_array(x, wanted),
+    "view": _view_array,
+    "view_copy": _view_array,
     "zeros_and_scatter": attention.scatter_to_zeros,  # of flex_attention
     **layer_functions.ROUNDING,
     **resampling.NEAREST,
@@ -206,11 +213,6 @@ def _zip_lists(*args: Any) -> Iterator[tuple[Any, ...]]:
     count = next(len(part) for part in args if isinstance(part, (list, tuple)))
     rows = (part if isinstance(part, (list, tuple)) else [part] * count for part in args)
     return zip(*rows, strict=True)
-
-
-def _view_array(x: Any, wanted: Sequence[int] | torch.dtype) -> Any:
-    """View an array with another shape, or its bytes as another type."""
-    return x.view(to_jax_dtype(wanted)) if isinstance(wanted, torch.dtype) else x.reshape(wanted)
 
 
 def to_jax_dtype(kind: torch.dtype) -> Any:

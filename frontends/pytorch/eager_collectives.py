@@ -7,8 +7,6 @@ A barrier exchanges no data and is left out. What one rank sends to another cann
 because the program of rank 0 stands for all ranks.
 """
 
-# pyright: reportMissingImports=false
-
 from __future__ import annotations
 
 import contextlib

@@ -13,10 +13,7 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import TRIPS, TRIPS_FOUND
 from hespas.dialects.mlir import find_attribute, find_ops, ir
-from hespas.dialects.op_bodies import (
-    format_tensor_type,
-    replace_op_by_block,
-)
+from hespas.dialects.op_bodies import format_tensor_type, format_zero, replace_op_by_block
 from hespas.dialects.op_kinds import SCANS
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import find_named_ops, get_element_type, get_static_shape
@@ -75,7 +72,8 @@ def _format_loop(scan: ir.Operation) -> str:
     kinds = ", ".join(kind for *_, kind in state)
     lines = ["%zero = stablehlo.constant dense<0> : tensor<i64>"]
     for name, value in _name(o=outputs):
-        lines.append(f"%{name} = stablehlo.constant dense<{_format_zero(value)}> : {value.type}")
+        zero = format_zero(str(get_element_type(value)))
+        lines.append(f"%{name} = stablehlo.constant dense<{zero}> : {value.type}")
     values = ", ".join(f"%{name} = %{start}" for name, start, _ in state)
     lines += [
         f"%w:{len(state)} = stablehlo.while({values}) : {kinds} "
@@ -153,12 +151,3 @@ def _describe_slice(value: ir.Value, dim: int, place: str) -> tuple[str, str]:
     starts = ", ".join(place if d == dim else "%start" for d in range(len(shape)))
     shape[dim] = 1
     return format_tensor_type(shape, str(get_element_type(value))), starts
-
-
-def _format_zero(value: ir.Value) -> str:
-    kind = str(get_element_type(value))
-    if kind == "i1":
-        return "false"
-    if kind.startswith("complex"):
-        return "(0.0, 0.0)"
-    return "0.0" if kind[0] in "bf" else "0"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import find_attribute, get_defining_op, ir
-from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
+from hespas.dialects.op_bodies import format_tensor_type, format_zero, replace_op_by_function
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
@@ -201,7 +201,7 @@ def _format_parts(op: ir.Operation, size: ProductSize, parts: int) -> str:
         *w.format_lines(),
         format_product("%x_parts", x.type, "%w_parts", w.type, products, [x.batch, w.batch],
                        contracting),
-        f"%zero = stablehlo.constant dense<{_format_zero(sum_kind)}> : {scalar}",
+        f"%zero = stablehlo.constant dense<{format_zero(sum_kind)}> : {scalar}",
         "%sum = stablehlo.reduce(%product init: %zero) applies stablehlo.add across dimensions = "
         f"[{batch}] : ({products}, {scalar}) -> {summed}",
         f"%result = stablehlo.convert %sum : ({summed}) -> {out}",
@@ -253,7 +253,7 @@ class _OperandParts:
             lines = [f"{read} = stablehlo.reshape %{name} : ({self.value.type}) -> {merged}"]
         if merged != padded:
             lines += [
-                f"%{name}_zero = stablehlo.constant dense<{_format_zero(kind)}> : tensor<{kind}>",
+                f"%{name}_zero = stablehlo.constant dense<{format_zero(kind)}> : tensor<{kind}>",
                 f"%{name}_padded = stablehlo.pad {read}, %{name}_zero, low = {zeros}, "
                 f"high = {high}, interior = {zeros} : ({merged}, tensor<{kind}>) -> {padded}",
             ]
@@ -265,9 +265,3 @@ class _OperandParts:
         shape, end = self.side.shape, self.place + len(self.side.contracting)
         kind = str(get_element_type(self.value))
         return format_tensor_type([*shape[: self.place], *sizes, *shape[end:]], kind)
-
-
-def _format_zero(kind: str) -> str:
-    if kind.startswith("complex"):
-        return "(0.0, 0.0)"
-    return "0" if kind[0] in "iu" else "0.0"

@@ -164,7 +164,7 @@ def plan_layouts(
         note(space.describe_size())
         fused = program_forms.FUSED_ATTENTION[None]
         if compiler is None and fused in space.options.get(ATTENTION, ()):
-            note(f"note: the call of {fused} stands for the fused attention of {request.node}")
+            note(f"note: {program_forms.STAND_IN.format(node=request.node)}")
         search = LayoutSearch(request, options, node, system, programs, note)
         unbounded = search.runs.list_unbounded_options()
         if unbounded and not options.exhaustive:

@@ -20,11 +20,11 @@ from hespas.dialects.mlir import (
     stablehlo,
     walk_operations,
 )
+from hespas.dialects.op_bodies import format_zero
 from hespas.dialects.op_kinds import find_entry_function, is_collective
 from hespas.estimators import registry
 from hespas.estimators.base import CostItem
 from hespas.estimators.lower.plain_stablehlo import lower_to_plain_stablehlo
-from hespas.estimators.lower.value_builders import format_zero
 from hespas.estimators.measure.base import MeasuringEstimator
 from hespas.estimators.measure.measurement_job import Answer
 from hespas.estimators.measure.measurement_run import (

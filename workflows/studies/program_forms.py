@@ -27,6 +27,7 @@ FORM_HELP = f"form of the programs; {'; '.join(f'{form}: {text}' for form, text 
 FUSED_ATTENTION: Mapping[CompilerName | None, str] = {
     "gpu": "cudnn", "tpu": "splash", None: "cudnn",
 }  # fmt: skip
+STAND_IN = f"the call of {FUSED_ATTENTION[None]} stands for the fused attention of {{node}}"
 OTHER_WAY = "--form fused makes the kernels that XLA would make, without it"
 
 

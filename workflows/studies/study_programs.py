@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hespas import configs
 from hespas.configs import compile_targets
@@ -24,10 +24,16 @@ from hespas.workflows.studies import program_forms
 from hespas.workflows.studies.program_forms import SCHEDULED, find_compiler
 from hespas.workflows.studies.study_definition import StudyWorkload
 
+if TYPE_CHECKING:
+    from hespas.dialects.xla import CompilerName
+
 FUNCTION = "hespas.workflows.studies.program_worker:write_program_file"
 PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "libtpu")
-PLATFORMS = {"gpu": "cuda", "tpu": "tpu", None: ""}  # JAX's, by the compiler
-ATTENTION_PLATFORMS = {"cudnn": "cuda", "splash": "tpu"}  # JAX's, by the kernel of attention
+# JAX's, by the compiler.
+PLATFORMS: Mapping[CompilerName | None, str] = {"gpu": "cuda", "tpu": "tpu", None: ""}
+ATTENTION_PLATFORMS = {  # JAX's, by the kernel of attention
+    program_forms.FUSED_ATTENTION[name]: platform for name, platform in PLATFORMS.items() if name
+}
 # What a program is made by.
 SOURCES = ("frontends", "recipes", "dialects", "passes", "configs/xla_flags")
 

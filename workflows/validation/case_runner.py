@@ -170,7 +170,7 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
     outcome.assumptions += filter(None, (describe_inferred_limit(node), outcome.system.assumption))
     is_fused = outcome.workload.options.get("attention") == program_forms.FUSED_ATTENTION["gpu"]
     if is_fused and compiler is None:
-        outcome.assumptions.append(f"the call of cudnn stands for the fused attention of {node}")
+        outcome.assumptions.append(program_forms.STAND_IN.format(node=node))
     if is_fused and compiler == "gpu" and options.run.estimator == CalibratedEstimator.name:
         outcome.attention = choose_attention_library(outcome, node)
     if outcome.schedule is None:
