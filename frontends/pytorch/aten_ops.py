@@ -464,7 +464,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         """
         name = target._opname
         x = args[0]
-        if name == "wait_tensor":
+        if name in ("wait_tensor", "wait_tensors"):  # several since torch 2.15
             return x
         if name.endswith("_coalesced"):  # XLA combines collectives by itself
             single = getattr(torch.ops._c10d_functional, name.removesuffix("_coalesced")).default
