@@ -15,13 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from hespas.dialects.mlir import get_defining_op, has_static_shape, ir
+from hespas.dialects.mlir import get_call_target, get_defining_op, has_static_shape, ir
 from hespas.dialects.op_bodies import get_terminator, trace_through_ops
-from hespas.dialects.op_kinds import FUSION, find_entry_function
+from hespas.dialects.op_kinds import (
+    ALLOCATION_TARGET,
+    CUSTOM_CALLS,
+    FUSION,
+    find_entry_function,
+)
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import OpBuilder
+from hespas.passes.memory.host_values import updates_host_array
 from hespas.passes.memory.value_roles import find_replaced_arguments
 
 COPY, WHILE, _UPDATE = "mhlo.copy", "stablehlo.while", "stablehlo.dynamic_update_slice"
@@ -38,8 +44,8 @@ class CopyKeptValuesPass(BlockPass):
     """Copy values that are needed afterwards before ops that write to their buffers.
 
     These are slice updates and scatters, also as the last op of a fusion, all-reduces, and loops
-    that change the value. Constants and broadcasts are made again instead. Single numbers are not
-    copied.
+    that change the value. Constants, broadcasts and empty arrays are made again instead. Single
+    numbers are not copied.
     """
 
     name: ClassVar[str] = "copy-kept-values"
@@ -146,11 +152,18 @@ def _copy_before_write(write: _Write) -> None:
     """Copy what an op writes to before, or make it again."""
     value = write.op.operands[write.operand]
     maker = get_defining_op(value)
-    if maker is not None and maker.name in _REMADE:
+    if maker is not None and _is_remade(maker):
         copy = maker.clone(ir.InsertionPoint(write.op)).operation
     else:
         copy = OpBuilder(write.op).create_op(COPY, [value], [value.type], {})
     write.op.operands[write.operand] = copy.results[0]
+
+
+def _is_remade(maker: ir.Operation) -> bool:
+    """Return whether a value is made again rather than copied, as arrays without contents are."""
+    if maker.name in CUSTOM_CALLS:
+        return get_call_target(maker) == ALLOCATION_TARGET
+    return maker.name in _REMADE
 
 
 def is_larger_than_number(value: ir.Value) -> bool:
@@ -172,6 +185,8 @@ def list_writes_in_place(op: ir.Operation) -> Iterator[tuple[int, int]]:
         yield from ((k, k) for k, (argument, result) in enumerate(pairs) if argument != result)
     elif op.name == FUSION:
         yield from _list_updates_of_fusion(op)
+    elif updates_host_array(op):
+        yield 0, 0
 
 
 def _list_updates_of_fusion(fusion: ir.Operation) -> Iterator[tuple[int, int]]:

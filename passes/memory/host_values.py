@@ -82,6 +82,11 @@ def get_host_copy_target(op: ir.Operation) -> str:
     return target if target in HOST_COPY_CALL_TARGETS else ""
 
 
+def updates_host_array(op: ir.Operation) -> bool:
+    """Return whether an op writes to a part of an array of the host, its first operand."""
+    return get_host_copy_target(op) == OFFLOAD_CALL_TARGET and len(op.operands) > 1
+
+
 def list_continuations(value: ir.Value) -> Iterator[ir.Value]:
     """Yield the values that share the buffer of a value: of its definition, and of its uses."""
     op = get_defining_op(value)
@@ -95,7 +100,7 @@ def list_continuations(value: ir.Value) -> Iterator[ir.Value]:
         yield from _list_carried_values(op, ir.OpResult(value).result_number)
     elif op.name in BARRIERS:
         yield op.operands[ir.OpResult(value).result_number]
-    elif get_host_copy_target(op) == OFFLOAD_CALL_TARGET and len(op.operands) > 1:
+    elif updates_host_array(op):
         yield op.operands[0]
     for use in value.uses:
         yield from _list_values_of_use(use.owner.operation, use.operand_number)
@@ -106,7 +111,7 @@ def _list_values_of_use(op: ir.Operation, number: int) -> Iterator[ir.Value]:
         yield from _list_carried_values(op, number)
     elif op.name in BARRIERS:
         yield op.results[number]
-    elif get_host_copy_target(op) == OFFLOAD_CALL_TARGET and number == 0 < len(op.operands) - 1:
+    elif number == 0 and updates_host_array(op):
         yield op.results[0]
     elif op.name in TERMINATORS and op.parent is not None and op.parent.operation.name in LOOPS:
         loop = op.parent.operation

@@ -1,4 +1,9 @@
-"""Inlining of calls that communicate, occur once or differ, of composites and async functions."""
+"""Inlining of calls that communicate, occur once or differ, of composites and async functions.
+
+JAX slices the arrays that a scan carries in functions, which it calls several times for arrays of
+equal shapes. Where a program keeps values in the memory of the host, these functions are inlined,
+too: only a slice that stands beside its placement is known to be copied alone.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +30,13 @@ from hespas.dialects.op_kinds import (
     CALLEE,
     COMPOSITES,
     LOOPS,
+    contains_op,
     is_collective,
 )
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus, collect_census, list_references_in_fusions
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
+from hespas.passes.prepare.replace_host_placements import SLICES, is_placement, list_placements
 from hespas.passes.prepare.scalars import Number, ScalarEvaluator, build_scalar_evaluator
 from hespas.passes.prepare.write_trip_counts import find_trip_count
 from hespas.support.errors import HespasError
@@ -42,6 +49,8 @@ ATTENTION_NAME = re.compile(r"attention|attn|sdpa|mha|flash", re.I)
 @record(frozen=True)
 class InlineCallsPass(PrepareStep):
     """Inline calls of functions that communicate, are called once, or run differently by the call.
+
+    Where a program places values in another memory, functions that do it, or slice, are inlined.
 
     A function runs differently if its calls pass other bounds of a loop, or selectors of a
     branch, which may be in a function that it calls. The other functions remain: each is a part
@@ -78,6 +87,7 @@ class InlineCallsPass(PrepareStep):
             drop_attributes(census.functions[name].function, RegionAttr.NAME)
         scalars = build_scalar_evaluator(census)
         varying = _find_varying_functions(census, scalars)
+        moving = _find_moving_functions(census)
         for name in sorted(varying):
             if RegionAttr.NAME in census.functions[name].function.attributes:
                 changed = copied = _copy_region_function(name, census, scalars) or copied
@@ -99,7 +109,7 @@ class InlineCallsPass(PrepareStep):
                     continue  # a region function of a module that is already split
                 is_single = uses[callee] == 1 and self.single
                 should_inline = (
-                    callee in communicates or callee in varying or is_single or kind != "func.call"
+                    callee in {*communicates, *varying, *moving} or is_single or kind != "func.call"
                 )
                 if (
                     kind not in CALLEE
@@ -299,6 +309,18 @@ def _find_communicating_functions(census: ModuleCensus, order: Sequence[str]) ->
         ):
             communicating.add(name)
     return communicating
+
+
+def _find_moving_functions(census: ModuleCensus) -> set[str]:
+    """Find functions that place values in another memory, or slice what may be there."""
+    if not list_placements(census):
+        return set()
+    return {
+        name
+        for name, contents in census.functions.items()
+        if contents.function != census.entry
+        and contains_op(contents.function, lambda op: op.name in SLICES or is_placement(op))
+    }
 
 
 def order_callees_first(census: ModuleCensus) -> list[str]:

@@ -54,17 +54,23 @@ from hespas.support.text_tables import format_count
 VIEWS = ("stablehlo.reshape", "mhlo.bitcast", "stablehlo.broadcast_in_dim")
 UPDATE, SLICE = "stablehlo.dynamic_update_slice", "stablehlo.dynamic_slice"
 UNKNOWN = (*CONTROL, *BARRIERS, *CALLEE, *CUSTOM_CALLS)
-PARTS = (*VIEWS, UPDATE, SLICE, "stablehlo.slice")  # they stay in the memory of their operand
+SLICES = (UPDATE, SLICE, "stablehlo.slice")
+PARTS = (*VIEWS, *SLICES)  # they stay in the memory of their operand
 
 
 def count_host_placements(census: ModuleCensus) -> int:
     """Count the placements of values in the memory of the host."""
-    return sum(map(_places_on_host, _list_placements(census)))
+    return sum(map(_places_on_host, list_placements(census)))
 
 
-def _list_placements(census: ModuleCensus) -> list[ir.Operation]:
-    calls = census.select_ops_by_name(*CUSTOM_CALLS)
-    return [call for call in calls if get_call_target(call) in PLACEMENT_CALL_TARGETS]
+def list_placements(census: ModuleCensus) -> list[ir.Operation]:
+    """List the calls that place a value in another memory."""
+    return list(filter(is_placement, census.select_ops_by_name(*CUSTOM_CALLS)))
+
+
+def is_placement(op: ir.Operation) -> bool:
+    """Return whether an op places a value in another memory."""
+    return op.name in CUSTOM_CALLS and get_call_target(op) in PLACEMENT_CALL_TARGETS
 
 
 def _places_on_host(op: ir.Operation) -> bool:
@@ -114,7 +120,7 @@ class ReplaceHostPlacementsPass(PrepareStep):
     name: ClassVar[str] = "replace-host-placements"
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        placements = _list_placements(view.census)
+        placements = list_placements(view.census)
         for op in placements:
             if _places_on_host(op):
                 target = OFFLOAD_CALL_TARGET
