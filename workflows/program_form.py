@@ -309,7 +309,7 @@ def _build_fused_form(state: ProgramState, request: FormRequest) -> ProgramForm:
     options: dict[str, str | bool] = {**choose_fusion_options(request.target_node)}
     if state.has_grouped_kernels:
         options["ragged"] = "grouped"
-    if request.overlap:
+    if request.overlap and (request.overlap != "xla" or "overlap" not in options):
         options["overlap"] = request.overlap
     return ProgramForm((_build_step("fuse", options),), "fused by hespas")
 
@@ -321,14 +321,16 @@ def choose_fusion_options(node: NodeSpec) -> dict[str, str]:
 
     XLA:GPU has kernels that widen an operand from Ampere on, which is the first with bf16, and from
     f8E4M3 from Ada on, which is the first with fp8. It has no ragged products, and its libraries
-    read matrices and evenly padded images; compilers for others have none of these limits.
+    read matrices and evenly padded images; compilers for others have none of these limits. XLA:TPU
+    runs copies between device and host alongside kernels.
     """
     from hespas.configs import compile_targets
 
     types = node.peaks_flops.get("matrix", {})
     is_gpu = node.vendor in ("NVIDIA", "AMD") or not node.vendor
     if not is_gpu:
-        return {"ragged": "grouped", "operands": "any"}
+        options = {"ragged": "grouped", "operands": "any"}
+        return options | ({"overlap": "transfers"} if node.vendor == "Google" else {})
     options = {}
     target = compile_targets.find_node_target(node)
     if node.vendor == "NVIDIA" and target:

@@ -195,7 +195,7 @@ def collect_dependencies(ops: Sequence[ir.Operation], names: Sequence[str]) -> d
 
 
 def order_topologically(
-    dependencies: Mapping[int, Iterable[int]], position: Mapping[int, int]
+    dependencies: Mapping[int, Iterable[int]], position: Mapping[int, float]
 ) -> list[int]:
     """Sort units so that each follows its dependencies, and by position where these allow it."""
     missing_counts = dict.fromkeys(dependencies, 0)

@@ -31,6 +31,7 @@ from hespas.passes.fuse.merge_products import MergeProductsPass
 from hespas.passes.fuse.narrow_gathers import NarrowGathersPass
 from hespas.passes.fuse.order_convolutions import OrderConvolutionsPass
 from hespas.passes.fuse.overlap_collectives import OverlapCollectivesPass
+from hespas.passes.fuse.overlap_transfers import OverlapTransfersPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
 from hespas.passes.fuse.remove_empty_values import RemoveEmptyValuesPass
 from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
@@ -49,7 +50,11 @@ from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.split.blocks import check_not_split
 
 MODELS = (*KERNEL_MODELS, "none")
-OVERLAPS = {"xla": "where XLA places them for the target", "none": "every collective is serial"}
+OVERLAPS = {
+    "xla": "where XLA places them for the target",
+    "transfers": "copies between device and host only, as on TPUs",
+    "none": "every collective is serial",
+}
 
 
 @dataclass(frozen=True)
@@ -220,6 +225,11 @@ class FusePass(PassList):
                 is_xla and self.overlap == "xla",
                 OverlapCollectivesPass(self.target),
                 "all kernels are known, and what they write to",
+            ),
+            (
+                self.overlap == "transfers",
+                OverlapTransfersPass(),
+                "all kernels are known, and what they read",
             ),
         ]
         return [ListEntry(step, reason) for is_run, step, reason in entries if is_run]

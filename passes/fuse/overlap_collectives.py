@@ -63,7 +63,7 @@ class OverlapCollectivesPass(BlockPass):
             if (comm := CommAttr.read_from_op(op)) is not None
         }
         if comms and not any(comm.is_async for comm in comms.values()):
-            _place_ops(ops, comms, order_backwards(ops, comms, device)[::-1])
+            place_ops(ops, comms, order_backwards(ops, comms, device)[::-1])
 
 
 def _estimate_collective_s(comm: CommAttr, device: FusionDevice) -> float:
@@ -102,7 +102,7 @@ def order_backwards(
     """
     names = [op.name for op in ops]
     dependencies = collect_dependencies(ops, names)
-    _add_readers_before_writers(ops, dependencies)
+    add_readers_before_writers(ops, dependencies)
     missing_users = [0] * len(ops)
     for before in dependencies.values():
         for number in before:
@@ -163,7 +163,7 @@ def order_backwards(
     return order
 
 
-def _add_readers_before_writers(
+def add_readers_before_writers(
     ops: Sequence[ir.Operation], dependencies: dict[int, set[int]]
 ) -> None:
     """Let what writes to a buffer depend on what reads it before."""
@@ -174,7 +174,7 @@ def _add_readers_before_writers(
             dependencies[number].update(reader for reader in readers if reader < number)
 
 
-def _place_ops(
+def place_ops(
     ops: Sequence[ir.Operation],
     comms: Mapping[int, CommAttr],
     order: Sequence[tuple[int, bool]],
