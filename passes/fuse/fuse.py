@@ -154,7 +154,7 @@ class FusePass(PassList):
             ),
             (has_libraries, FoldTransposesPass(), "products may read what the pass before moved"),
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
-            (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
+            (has_libraries, TransposeCollectivesPass(), "products are what reads the transposes"),
             (
                 has_libraries,
                 AssignOrdersPass(),
