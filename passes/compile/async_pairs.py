@@ -1,4 +1,4 @@
-"""Asynchronous collectives on their way through XLA's importer.
+"""Asynchronous collectives, and copies to the host, on their way through XLA's importer.
 
 HLO has two forms of them: ops of their own (``all-gather-start``) and ``async-start`` with a
 computation that contains the collective. The importer supports neither for several operands. Each
@@ -30,18 +30,18 @@ class PairMarker:
     """Marks both ends of asynchronous pairs.
 
     Args:
+        program: The program that has the pairs.
         keep_async: Whether the pairs stay asynchronous. Otherwise, each is one op at its start.
     """
 
-    def __init__(self, *, keep_async: bool) -> None:
+    def __init__(self, program: HloProgram, *, keep_async: bool) -> None:
+        self.program = program
         self.keep_async = keep_async
-        self._count = 0
 
     def mark_start(self, start: HloInstruction) -> None:
         """Mark the op that starts a pair."""
         if self.keep_async:
-            write_frontend_value(start, IN_FLIGHT, str(self._count))
-            self._count += 1
+            write_frontend_value(start, IN_FLIGHT, str(next(self.program.pair_numbers)))
 
     def build_end(self, done: HloInstruction, start: HloInstruction) -> HloInstruction | None:
         """Build the barrier that awaits a marked op in place of ``done``.
@@ -64,7 +64,7 @@ class PairMarker:
 
 def replace_async_collectives(program: HloProgram) -> None:
     """Replace the pairs of a program by collectives and barriers."""
-    marker = PairMarker(keep_async=True)
+    marker = PairMarker(program, keep_async=True)
     for computation in program.computations.values():
         _replace_pairs(program, computation, marker)
 

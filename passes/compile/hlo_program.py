@@ -90,12 +90,14 @@ class HloProgram:
         module: The HloModuleProto; its computations are those of ``computations``.
         computations: The computations by their ids, each after those that it calls.
         is_scheduled: Whether XLA has scheduled the instructions.
+        pair_numbers: Gives each asynchronous pair a number of its own.
     """
 
     def __init__(self, proto: bytes) -> None:
         """Parse a serialised HloModuleProto; raises ValueError if it is damaged."""
         self.module = parse_hlo_module(proto)
         self.is_scheduled = self.module.HasField("schedule")
+        self.pair_numbers = itertools.count()
         orders = {
             entry.key: entry.value.instruction_ids for entry in self.module.schedule.sequences
         }

@@ -18,6 +18,7 @@ from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS, find_entry_fu
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
 from hespas.passes.compile import hlo_origin
 from hespas.passes.compile.async_pairs import (
+    PairMarker,
     replace_async_collectives,
     restore_async_collectives,
 )
@@ -27,6 +28,7 @@ from hespas.passes.compile.combined_collectives import (
 )
 from hespas.passes.compile.compiler_estimates import attach_compiler_estimates
 from hespas.passes.compile.hlo_program import HloProgram
+from hespas.passes.compile.host_copies import replace_host_copies
 from hespas.passes.compile.named_shardings import replace_named_shardings
 from hespas.passes.compile.rematerialisation import (
     mark_recomputed_instructions,
@@ -55,6 +57,7 @@ def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
     """
     program = HloProgram(proto)
     compiler = hlo_origin.find_compiler(program)
+    replace_host_copies(program, PairMarker(program, keep_async=True))
     replace_async_collectives(program)
     module = _import_program(program, compiler, make_context(), keep_schedule=scheduled)
     if scheduled and compiler == hlo_origin.GPU:
@@ -83,6 +86,8 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
     }
     if compiler == hlo_origin.TPU:
         rewrite_tpu_hlo(program, keep_async=True)
+    else:
+        replace_host_copies(program, PairMarker(program, keep_async=True))
     replace_async_collectives(program)
     is_partitioned = hlo_origin.is_partitioned(program)
     if is_partitioned:

@@ -6,8 +6,8 @@ What is rewritten:
   rejects them.
 - Asynchronous collectives inside fusions become a collective and a barrier, and calls start where
   they get their operands (``tpu_async``).
-- Transfers that hosts take part in, between slices and to the host's memory, become collectives and
-  custom calls (``tpu_transfers``).
+- Transfers between slices, which hosts take part in, become collectives (``tpu_transfers``), and
+  copies to and from the host's memory custom calls (``host_copies``).
 - Fusions that reduce and keep the shard of their device become reduce-scatters (``tpu_scatters``).
 - Copies between the memories of a device (``copy-start``, asynchronous slices and what concatenates
   such slices, of a bitcast to bytes too) run alongside compute. They are removed: what they fetch
@@ -41,11 +41,12 @@ from hespas.passes.compile.hlo_program import (
     replace_operand_ids,
     write_frontend_value,
 )
+from hespas.passes.compile.host_copies import replace_host_copies
 from hespas.passes.compile.tpu_async import AsyncChainReplacer, start_calls_at_updates
 from hespas.passes.compile.tpu_element_types import ElementTypeConverter
 from hespas.passes.compile.tpu_products import replace_convolutions
 from hespas.passes.compile.tpu_scatters import ScatterReplacer
-from hespas.passes.compile.tpu_transfers import SliceCollectiveReplacer, replace_host_copies
+from hespas.passes.compile.tpu_transfers import SliceCollectiveReplacer
 from hespas.passes.compile.tpu_windows import keep_refetched_bytes
 
 CYCLES = "hespas_cycles"  # the frontend attribute of XLA's estimate
@@ -64,10 +65,10 @@ def rewrite_tpu_hlo(program: HloProgram, *, keep_async: bool) -> None:
     Raises:
         ValueError: The module contains a form of collective that is not known.
     """
-    marker = PairMarker(keep_async=keep_async)
+    marker = PairMarker(program, keep_async=keep_async)
     keep_refetched_bytes(program)
+    replace_host_copies(program, marker)
     for computation in program.computations.values():
-        replace_host_copies(program, computation, marker)
         _remove_computation_tilings(computation)
     for shape in (*program.module.host_program_shape.parameters,
                   program.module.host_program_shape.result):  # fmt: skip

@@ -1,12 +1,9 @@
-"""Transfers of XLA:TPU that hosts take part in: collectives between slices, and offloaded values.
+"""Transfers of XLA:TPU that hosts take part in: collectives between slices.
 
 XLA:TPU compiles the program of one slice. A collective between slices is a send to the runtime of
 the host and a receive from it, which name the collective and the devices. The rewriting makes a
 collective of the send and a barrier of the end of the receive, and repeats the replica groups of
 the slice for the other slices.
-
-What a program keeps in the memory of the host is read and written by asynchronous slices of values
-in memory space 5. Each becomes a custom call that starts the copy and a barrier that awaits it.
 """
 
 from __future__ import annotations
@@ -17,14 +14,12 @@ from dataclasses import dataclass, field
 from hespas.dialects.attrs import SLICES
 from hespas.dialects.hlo_groups import read_replica_groups, write_replica_groups
 from hespas.dialects.hlo_schema import build_hlo_message
-from hespas.dialects.op_kinds import FETCH_CALL_TARGET, NETWORK_MARK, OFFLOAD_CALL_TARGET
+from hespas.dialects.op_kinds import NETWORK_MARK
 from hespas.passes.compile.async_pairs import PairMarker
 from hespas.passes.compile.hlo_program import (
-    ASYNC_DONE,
     HloComputation,
     HloInstruction,
     HloProgram,
-    Shape,
     list_result_shapes,
     read_frontend_value,
     replace_operand_ids,
@@ -38,11 +33,6 @@ _TARGET = "_xla_megascale_target"
 _REDUCTION = "_xla_megascale_reduce_operation"
 _TARGET_FORM = re.compile(r"\{([\d,]+)\}x\{0:(\d+)\}")
 _REDUCTIONS = {"SUM": "add", "PRODUCT": "multiply", "MIN": "minimum", "MAX": "maximum"}
-_HOST_SPACE = 5  # the memory space of the host
-_HOST_OPERATIONS = {
-    "dynamic-update-slice": OFFLOAD_CALL_TARGET,
-    "dynamic-slice": FETCH_CALL_TARGET,
-}
 
 
 class SliceCollectiveReplacer:
@@ -216,50 +206,3 @@ def _create_reduction(program: HloProgram, opcode: str, element_type: int) -> Hl
     computation.message.root_id = root.id
     computation.message.program_shape.result.CopyFrom(scalar)
     return computation
-
-
-def replace_host_copies(
-    program: HloProgram, computation: HloComputation, marker: PairMarker
-) -> None:
-    """Replace the copies between the memories of device and host that a computation runs.
-
-    Must precede the removal of memory spaces from layouts.
-    """
-    shapes: dict[int, Shape] = {}
-    starts: dict[int, HloInstruction] = {}
-    replaced: dict[int, int] = {}
-    output: list[HloInstruction] = []
-    for one in computation.instructions:
-        replace_operand_ids(one, replaced)
-        source = next(iter(one.operand_ids), 0)
-        target = _find_host_call_target(program, one)
-        if target and source in shapes and shapes[source].layout.memory_space == _HOST_SPACE:
-            one = starts[one.id] = _build_host_copy(one, target)
-            marker.mark_start(one)
-        elif one.opcode == ASYNC_DONE and source in starts:
-            barrier = marker.build_end(one, starts[source])
-            if barrier is None:
-                replaced[one.id] = source
-                continue
-            one = barrier
-        shapes[one.id] = one.shape
-        output.append(one)
-    computation.instructions = output
-
-
-def _find_host_call_target(program: HloProgram, start: HloInstruction) -> str:
-    """Return the target of the custom call that a slice of the host's memory becomes, or ""."""
-    operation = program.find_started_operation(start)
-    return _HOST_OPERATIONS.get(operation.opcode, "") if operation is not None else ""
-
-
-def _build_host_copy(start: HloInstruction, target: str) -> HloInstruction:
-    """Build the custom call that a start becomes; the bundle's second element is its result."""
-    copy = build_hlo_message("HloInstructionProto")
-    copy.name, copy.opcode, copy.id = start.name, "custom-call", start.id
-    copy.shape.CopyFrom(list_result_shapes(start.shape)[1])
-    copy.operand_ids.extend(start.operand_ids)
-    copy.custom_call_target = target
-    if start.HasField("metadata"):
-        copy.metadata.CopyFrom(start.metadata)
-    return copy
