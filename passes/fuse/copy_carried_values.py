@@ -20,16 +20,16 @@ from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import is_collective
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.copy_kept_values import (
+from hespas.passes.fuse.buffer_writes import (
     COPY,
     VIEWS,
     WHILE,
     depends_on,
-    find_donated_arguments,
     is_larger_than_number,
     list_writes_in_place,
     skip_views,
 )
+from hespas.passes.fuse.copy_kept_values import find_donated_arguments
 from hespas.passes.memory.buffer_sharing import find_results_over
 
 

@@ -227,9 +227,9 @@ class FusePass(PassList):
                 "all kernels are known, and what they write to",
             ),
             (
-                self.overlap == "transfers",
-                OverlapTransfersPass(),
-                "all kernels are known, and what they read",
+                is_xla and self.overlap != "none",
+                OverlapTransfersPass(self.target if self.overlap == "xla" else ""),
+                "the pass before orders only blocks without asynchronous ops",
             ),
         ]
         return [ListEntry(step, reason) for is_run, step, reason in entries if is_run]

@@ -17,7 +17,7 @@ from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import FUSION, find_entry_function
 from hespas.passes.base import PassRun, check_minimum, repeat_option
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.copy_kept_values import COPY, VIEWS
+from hespas.passes.fuse.buffer_writes import COPY, VIEWS
 from hespas.passes.fuse.form_kernels import FormKernelsPass
 from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (

@@ -22,7 +22,7 @@ from hespas.estimators.rules.base import UnknownCost
 from hespas.estimators.work import NotALeaf, compute_op_work, is_free_op
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.copy_kept_values import list_readers, list_writes_in_place
+from hespas.passes.fuse.buffer_writes import list_readers, list_writes_in_place
 from hespas.passes.fuse.dependency_order import collect_dependencies
 from hespas.passes.fuse.form_kernels import FormKernelsPass
 from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionDevice
@@ -31,7 +31,7 @@ from hespas.passes.split.region_digest import build_op_key
 
 SCHEDULED_CAPABILITIES = (9, 10)  # of Hopper, and of the Blackwell GPUs with NVLink
 
-# Transfers, which a program itself puts alongside compute. XLA:GPU copies to the host serially.
+# Transfers, which a program itself puts alongside compute. Copies to the host have a pass.
 _TRANSFERS = ("stablehlo.send", "stablehlo.recv")
 # Multiply-adds of a tensor core by those of a core's other units, for 16 and for 32 bits.
 _MATRIX_SPEEDUPS = {"bf16": 16, "f16": 16}
@@ -54,7 +54,7 @@ class OverlapCollectivesPass(BlockPass):
 
     def rewrite_block(self, block: ir.Block) -> None:
         device = FusionDevice.from_target(self.target)
-        if device.capability not in SCHEDULED_CAPABILITIES:
+        if not hides_collectives(device):
             return
         ops = [view.operation for view in block.operations]
         comms = {
@@ -64,6 +64,11 @@ class OverlapCollectivesPass(BlockPass):
         }
         if comms and not any(comm.is_async for comm in comms.values()):
             place_ops(ops, comms, order_backwards(ops, comms, device)[::-1])
+
+
+def hides_collectives(device: FusionDevice) -> bool:
+    """Return whether XLA's latency-hiding scheduler orders programs for a GPU by default."""
+    return device.capability in SCHEDULED_CAPABILITIES
 
 
 def _estimate_collective_s(comm: CommAttr, device: FusionDevice) -> float:

@@ -1,33 +1,48 @@
-"""Copies between device and host alongside kernels, as XLA:TPU runs them.
+"""Copies between device and host alongside kernels, as XLA runs them.
 
-Each copy is asynchronous there (libtpu 0.0.52). It starts as soon as its operands are known, and is
+It makes each copy asynchronous, and moves both ends apart for TPUs (libtpu 0.0.52) and for the GPUs
+for which it hides collectives. Here, a copy starts as soon as its operands are known, and is
 awaited before what reads its result first, at the latest at the end of a step of a loop. libtpu
 starts the copies that a step needs first in the step before; that they start in their own step is
-assumed here.
+assumed. XLA:GPU lets a copy end after as many kernels as it expects it to take.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir
 from hespas.estimators.work import is_free_op
+from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dependency_order import collect_dependencies, order_topologically
-from hespas.passes.fuse.overlap_collectives import add_readers_before_writers, place_ops
+from hespas.passes.fuse.kernel_cost_model import FusionDevice
+from hespas.passes.fuse.overlap_collectives import (
+    add_readers_before_writers,
+    hides_collectives,
+    place_ops,
+)
 from hespas.passes.memory.host_values import get_host_copy_target
 
 _EPSILON = 1e-3  # of a position, between the places of two ops
 
 
+@dataclass(frozen=True)
 class OverlapTransfersPass(BlockPass):
     """Run copies between device and host alongside kernels that do not wait for them."""
 
     name: ClassVar[str] = "overlap-transfers"
 
+    target: str = option(
+        "", "GPU, as in form-kernels, of which XLA's schedule decides; empty: copies run alongside"
+    )
+
     def rewrite_block(self, block: ir.Block) -> None:
+        if self.target and not hides_collectives(FusionDevice.from_target(self.target)):
+            return
         ops = [view.operation for view in block.operations]
         copies = {
             number: comm

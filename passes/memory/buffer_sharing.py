@@ -19,7 +19,6 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.estimators.work import find_cost_rule
-from hespas.passes.memory.host_values import updates_host_array
 
 _UPDATES = name_in_both("dynamic_update_slice")
 # Result i may be written over operand i.
@@ -52,8 +51,6 @@ def find_results_over(op: ir.Operation, operand: int) -> Collection[int]:
         return (operand,) if operand < len(op.results) else ()  # a scatter has indices, too
     if name in _TRIANGULAR_SOLVES:
         return (0,) if operand == 1 else ()
-    if updates_host_array(op):
-        return (0,) if operand == 0 else ()
     if name in CUSTOM_CALLS:
         return _find_declared_aliases(op, operand)
     return range(len(op.results)) if is_elementwise(name) else ()
