@@ -104,6 +104,8 @@ _COMM_KIND_BY_OP = {  # short name to the ``kind`` of ``hespas.comm``
     "reduce_scatter": "reduce_scatter",
     "send": "permute",
 }
+TRANSFER_PAIRS = "_xla_send_recv_source_target_pairs"
+"""The frontend attribute of a send or receive that XLA:GPU has made of a permute."""
 RAGGED_CALL_TARGETS = frozenset(("ragged_all_to_all", "_xla_ragged_all_to_all"))
 # Copies that a compiler has scheduled between the memory of a device and that of its host. What
 # moves is the second operand of several, or else the only one; or the result.

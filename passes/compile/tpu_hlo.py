@@ -41,11 +41,12 @@ from hespas.passes.compile.hlo_program import (
     replace_operand_ids,
     write_frontend_value,
 )
+from hespas.passes.compile.host_copies import replace_host_copies
 from hespas.passes.compile.tpu_async import AsyncChainReplacer, start_calls_at_updates
 from hespas.passes.compile.tpu_element_types import ElementTypeConverter
 from hespas.passes.compile.tpu_products import replace_convolutions
 from hespas.passes.compile.tpu_scatters import ScatterReplacer
-from hespas.passes.compile.tpu_transfers import SliceCollectiveReplacer, replace_host_copies
+from hespas.passes.compile.tpu_transfers import SliceCollectiveReplacer
 from hespas.passes.compile.tpu_windows import keep_refetched_bytes
 
 CYCLES = "hespas_cycles"  # the frontend attribute of XLA's estimate
@@ -66,8 +67,8 @@ def rewrite_tpu_hlo(program: HloProgram, *, keep_async: bool) -> None:
     """
     marker = PairMarker(keep_async=keep_async)
     keep_refetched_bytes(program)
+    replace_host_copies(program, marker)
     for computation in program.computations.values():
-        replace_host_copies(program, computation, marker)
         _remove_computation_tilings(computation)
     for shape in (*program.module.host_program_shape.parameters,
                   program.module.host_program_shape.result):  # fmt: skip

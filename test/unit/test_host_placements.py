@@ -73,10 +73,16 @@ def test_a_step_of_one_device_has_its_copies_without_a_network():
     assert "host copy" in str(result)
 
 
-def test_a_compiled_program_says_that_its_copies_are_missing():
+def test_a_compiled_program_has_its_copies():
+    """XLA:GPU copies slices of arrays on the host by fusions in asynchronous calls."""
     pytest.importorskip("jax_plugins.xla_cuda12", reason="compiles for a GPU")
-    (warning,) = estimate(OFFLOADED, form="xla").warnings
-    assert "without the copies between device and host" in warning
+    fused, compiled = (estimate(OFFLOADED, form=form) for form in ("fuse", "xla"))
+    assert not compiled.warnings
+    fused_copies, copies = (one.summary.stats["host_copies"] for one in (fused, compiled))
+    for name in ("count", "operand_bytes"):
+        assert copies[name] == fused_copies[name]
+    assert copies["time_ns"] * 1e-9 < compiled.step_time_s
+    assert compiled.memory.peak_bytes == pytest.approx(fused.memory.peak_bytes, rel=0.1)
 
 
 def test_arguments_in_the_memory_of_the_host_take_none_of_the_device():
