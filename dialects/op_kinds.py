@@ -157,9 +157,10 @@ PLACEMENT_CALL_TARGETS = frozenset(("annotate_device_placement", "MoveToDevice",
 CHECK_CALL_TARGETS = frozenset(("shape_assertion",))  # without results
 ALLOCATION_TARGET = "AllocateBuffer"  # memory without contents
 ZERO_PADDING_TARGET = "ZeroCrop"  # clears the padding of a buffer of XLA:TPU in its place
+IN_PLACE_TARGET = "hespas_in_place"  # a slice that the collective beside it reads or writes
 FREE_CALL_TARGETS = (
     FORWARDING_CALL_TARGETS
-    | {ALLOCATION_TARGET, ZERO_PADDING_TARGET}
+    | {ALLOCATION_TARGET, ZERO_PADDING_TARGET, IN_PLACE_TARGET}
     | CHECK_CALL_TARGETS
     | frozenset(
         qualify_op_names(

@@ -33,6 +33,7 @@ from hespas.passes.compile.combined_collectives import (
     restore_combined_collectives,
 )
 from hespas.passes.compile.compiler_estimates import attach_compiler_estimates
+from hespas.passes.compile.fused_collectives import inline_fused_collectives
 from hespas.passes.compile.hlo_program import (
     HloProgram,
     read_backend_config,
@@ -138,6 +139,7 @@ def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
 def _replace_pairs(program: HloProgram) -> None:
     """Replace what starts and ends at two ops by marked ops that XLA's importer keeps."""
     marker = PairMarker(keep_async=True)
+    inline_fused_collectives(program, marker)
     replace_host_copies(program, marker)
     permutes = PermuteReplacer(program, marker)
     for computation in program.computations.values():

@@ -37,8 +37,8 @@ class ChooseBranchesPass(PrepareStep):
     """Write hespas.branch on every if and case.
 
     The number is the one that somebody has stated, else the one that the IR determines, else that
-    of the heaviest branch, with a warning if another one that may run is much lighter. A number is a statement if it differs from the one that ``prepare``
-    found before.
+    of the heaviest branch, with a warning if another one that may run is much lighter. A number is
+    a statement if it differs from the one that ``prepare`` found before.
     """
 
     name: ClassVar[str] = "choose-branches"

@@ -106,6 +106,57 @@ ENTRY %main (x: f32[1,1024], i: s32[]) -> f32[1,1024] {
 }
 """  # noqa: E501
 
+# As XLA:GPU writes the sum of a gradient in a loop over layers: slices in place, and no kernel.
+FUSED = """HloModule fused, is_scheduled=true, num_partitions=4
+
+%sum (y: f32[], z: f32[]) -> f32[] {
+  %y = f32[] parameter(0)
+  %z = f32[] parameter(1)
+  ROOT %s = f32[] add(%y, %z)
+}
+
+%scatter (a: f32[8,1024,1024], b: f32[8,256,1024], c: s32[]) -> f32[8,256,1024] {
+  %a = f32[8,1024,1024]{2,1,0} parameter(0)
+  %b = f32[8,256,1024]{2,1,0} parameter(1)
+  %c = s32[] parameter(2)
+  %zero = s32[] constant(0)
+  %slice = f32[1,1024,1024]{2,1,0} dynamic-slice(%a, %c, %zero, %zero), dynamic_slice_sizes={1,1024,1024}
+  %layer = f32[1024,1024]{1,0} bitcast(%slice)
+  %part = f32[256,1024]{1,0} reduce-scatter(%layer), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, dimensions={0}, to_apply=%sum
+  %wide = f32[1,256,1024]{2,1,0} bitcast(%part)
+  ROOT %u = f32[8,256,1024]{2,1,0} dynamic-update-slice(%b, %wide, %c, %zero, %zero)
+}
+STARTED
+ENTRY %main (g: f32[8,1024,1024], h: f32[8,256,1024], i: s32[], x: f32[1024,1024]) -> (f32[8,256,1024], f32[1024,1024]) {
+  %g = f32[8,1024,1024]{2,1,0} parameter(0)
+  %h = f32[8,256,1024]{2,1,0} parameter(1)
+  %i = s32[] parameter(2)
+  %x = f32[1024,1024]{1,0} parameter(3)
+  FUSION
+  %product = f32[1024,1024]{1,0} dot(%x, %x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  END
+  ROOT %out = (f32[8,256,1024]{2,1,0}, f32[1024,1024]{1,0}) tuple(%result, %product)
+}
+"""  # noqa: E501
+CALL = "f32[8,256,1024]{2,1,0} fusion(%g, %h, %i), kind=kCustom, calls=%scatter"
+STARTED = f"""
+%started (g: f32[8,1024,1024], h: f32[8,256,1024], i: s32[]) -> f32[8,256,1024] {{
+  %g = f32[8,1024,1024]{{2,1,0}} parameter(0)
+  %h = f32[8,256,1024]{{2,1,0}} parameter(1)
+  %i = s32[] parameter(2)
+  ROOT %f = {CALL}
+}}
+"""
+BUNDLE = "((f32[8,1024,1024], f32[8,256,1024], s32[]), f32[8,256,1024], u32[])"
+FORMS = {
+    "sync": {"STARTED": "", "FUSION": f"%result = {CALL}", "END": ""},
+    "async": {
+        "STARTED": STARTED,
+        "FUSION": f"%start = {BUNDLE} async-start(%g, %h, %i), calls=%started",
+        "END": "%result = f32[8,256,1024]{2,1,0} async-done(%start)",
+    },
+}
+
 
 def read_prepared(text: str) -> ir.Module:
     module = frontends.parse_module(text.encode(), "step.hlo", make_context())
@@ -160,3 +211,19 @@ def test_copies_to_the_host_and_back_cross_its_link(text, size):
     for comm in (out, back):
         assert (comm.network, comm.operand_bytes or size) == (HOST_LINK, size)
     assert (out.is_async, back.is_async) == (True, False)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_collective_in_a_fusion_runs_without_its_slices(form):
+    text = FUSED
+    for word, meaning in FORMS[form].items():
+        text = text.replace(word, meaning)
+    module = read_prepared(text)
+    [comm] = list_comms(module)
+    assert (comm.kind, comm.operand_bytes, comm.is_async) == (
+        "reduce_scatter", 4 * 1024 * 1024, form == "async",
+    )  # fmt: skip
+    result = hespas.estimate(module, target="H100_80GB", system="H100_80GB_4GPU", form="as-is")
+    summary = to_summary_json(result.summary)
+    assert summary["compute_s_by"]["op"].keys() == {"stablehlo.dot"}
+    assert (summary["overlap_s"] > 0) == (form == "async")
