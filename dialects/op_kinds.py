@@ -104,6 +104,8 @@ _COMM_KIND_BY_OP = {  # short name to the ``kind`` of ``hespas.comm``
     "reduce_scatter": "reduce_scatter",
     "send": "permute",
 }
+TRANSFER_PAIRS = "_xla_send_recv_source_target_pairs"
+"""The frontend attribute of a send or receive that XLA:GPU has made of a permute."""
 RAGGED_CALL_TARGETS = frozenset(("ragged_all_to_all", "_xla_ragged_all_to_all"))
 # Copies that a compiler has scheduled between the memory of a device and that of its host. What
 # moves is the second operand of several, or else the only one; or the result.
@@ -155,9 +157,10 @@ PLACEMENT_CALL_TARGETS = frozenset(("annotate_device_placement", "MoveToDevice",
 CHECK_CALL_TARGETS = frozenset(("shape_assertion",))  # without results
 ALLOCATION_TARGET = "AllocateBuffer"  # memory without contents
 ZERO_PADDING_TARGET = "ZeroCrop"  # clears the padding of a buffer of XLA:TPU in its place
+IN_PLACE_TARGET = "hespas_in_place"  # a slice that the collective beside it reads or writes
 FREE_CALL_TARGETS = (
     FORWARDING_CALL_TARGETS
-    | {ALLOCATION_TARGET, ZERO_PADDING_TARGET}
+    | {ALLOCATION_TARGET, ZERO_PADDING_TARGET, IN_PLACE_TARGET}
     | CHECK_CALL_TARGETS
     | frozenset(
         qualify_op_names(

@@ -62,9 +62,8 @@ class PairMarker:
         return barrier
 
 
-def replace_async_collectives(program: HloProgram) -> None:
+def replace_async_collectives(program: HloProgram, marker: PairMarker) -> None:
     """Replace the pairs of a program by collectives and barriers."""
-    marker = PairMarker(program, keep_async=True)
     for computation in program.computations.values():
         _replace_pairs(program, computation, marker)
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 
+from hespas.dialects.attrs import TRIPS
 from hespas.dialects.hlo_groups import expand_mesh_axis_groups
 from hespas.dialects.mlir import (
     DONATED,
+    decode_string_attr,
+    find_ops,
     hlo_proto_to_stablehlo,
     ir,
     make_context,
     read_boundary_items,
+    read_frontend_items,
+    to_i64_attr,
     to_mlir_bytecode,
     write_boundary_items,
+    write_frontend_items,
 )
-from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS, find_entry_function
+from hespas.dialects.op_kinds import LOOPS, NUM_PARTITIONS, NUM_REPLICAS, find_entry_function
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
 from hespas.passes.compile import hlo_origin
 from hespas.passes.compile.async_pairs import (
@@ -27,7 +33,12 @@ from hespas.passes.compile.combined_collectives import (
     restore_combined_collectives,
 )
 from hespas.passes.compile.compiler_estimates import attach_compiler_estimates
-from hespas.passes.compile.hlo_program import HloProgram
+from hespas.passes.compile.fused_collectives import inline_fused_collectives
+from hespas.passes.compile.hlo_program import (
+    HloProgram,
+    read_backend_config,
+    write_frontend_value,
+)
 from hespas.passes.compile.host_copies import replace_host_copies
 from hespas.passes.compile.named_shardings import replace_named_shardings
 from hespas.passes.compile.rematerialisation import (
@@ -35,6 +46,7 @@ from hespas.passes.compile.rematerialisation import (
     restore_recomputed_marks,
 )
 from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
+from hespas.passes.compile.transfers import PermuteReplacer
 from hespas.passes.prepare.device_grid import write_stated_count
 from hespas.passes.prepare.partition import state_partitions
 
@@ -42,6 +54,7 @@ _PRODUCTS = ("dot", "convolution")
 _EQUAL_WORK = {"mulhi": "multiply"}
 """What takes as long as an opcode that the importer of jaxlib 0.12 does not know: the upper half of
 a product of integers, in the random numbers of JAX compiled for TPUs."""
+_TRIPS_CARRIER = "hespas_trips"  # the frontend attribute of a loop with XLA's trip count
 Place = tuple[str, int, int]  # file, line and column
 
 
@@ -57,8 +70,7 @@ def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
     """
     program = HloProgram(proto)
     compiler = hlo_origin.find_compiler(program)
-    replace_host_copies(program, PairMarker(program, keep_async=True))
-    replace_async_collectives(program)
+    _replace_pairs(program)
     module = _import_program(program, compiler, make_context(), keep_schedule=scheduled)
     if scheduled and compiler == hlo_origin.GPU:
         hides_latency = hlo_origin.has_latency_hiding_schedule(program)
@@ -86,9 +98,7 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
     }
     if compiler == hlo_origin.TPU:
         rewrite_tpu_hlo(program, keep_async=True)
-    else:
-        replace_host_copies(program, PairMarker(program, keep_async=True))
-    replace_async_collectives(program)
+    _replace_pairs(program)
     is_partitioned = hlo_origin.is_partitioned(program)
     if is_partitioned:
         for one in program.iterate_instructions():
@@ -126,6 +136,17 @@ def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
     return to_mlir_bytecode(module)
 
 
+def _replace_pairs(program: HloProgram) -> None:
+    """Replace what starts and ends at two ops by marked ops that XLA's importer keeps."""
+    marker = PairMarker(program, keep_async=True)
+    inline_fused_collectives(program, marker)
+    replace_host_copies(program, marker)
+    permutes = PermuteReplacer(program, marker)
+    for computation in program.computations.values():
+        permutes.replace_transfers(computation)
+    replace_async_collectives(program, marker)
+
+
 def _mark_foreign_products(program: HloProgram, compiler: str) -> None:
     """Give fusions of products another kind than those of XLA:GPU have, whose times are measured.
 
@@ -150,6 +171,7 @@ def _import_program(
         one.opcode = _EQUAL_WORK.get(one.opcode, one.opcode)
     places = _find_places(program)
     recomputes = mark_recomputed_instructions(program)
+    counts_loops = _mark_trip_counts(program)
     proto = program.serialize(keep_schedule=keep_schedule)
     module = ir.Module.parse(hlo_proto_to_stablehlo(proto), context)
     restore_combined_collectives(module)
@@ -157,9 +179,41 @@ def _import_program(
     _restore_donors(module, program)
     if recomputes:
         restore_recomputed_marks(module)
+    if counts_loops:
+        _restore_trip_counts(module)
     if places:
         _restore_locations(module, places)
     return module
+
+
+def _mark_trip_counts(program: HloProgram) -> bool:
+    """Mark loops with the trip counts that XLA has found, which the importer drops.
+
+    Later passes of XLA may hide where a loop begins, such as the counter in an argument.
+
+    Returns:
+        Whether there is any.
+    """
+    found = False
+    for one in program.iterate_instructions():
+        if one.opcode != "while":
+            continue
+        known = read_backend_config(one).get("known_trip_count")
+        count = str(known.get("n", "")) if isinstance(known, dict) else ""
+        if count.isdecimal():
+            write_frontend_value(one, _TRIPS_CARRIER, count)
+            found = True
+    return found
+
+
+def _restore_trip_counts(module: ir.Module) -> None:
+    """Move the marks of loops to ``hespas.trips``, in place."""
+    for loop in find_ops(module.operation, LOOPS):
+        items = read_frontend_items(loop)
+        count = items.pop(_TRIPS_CARRIER, None)
+        if count is not None:
+            loop.attributes[TRIPS] = to_i64_attr(int(decode_string_attr(count)), loop.context)
+            write_frontend_items(loop, items)
 
 
 def _restore_donors(module: ir.Module, program: HloProgram) -> None:

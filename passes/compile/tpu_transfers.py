@@ -1,4 +1,4 @@
-"""Transfers of XLA:TPU that hosts take part in: collectives between slices.
+"""Collectives between slices of XLA:TPU, in which hosts take part.
 
 XLA:TPU compiles the program of one slice. A collective between slices is a send to the runtime of
 the host and a receive from it, which name the collective and the devices. The rewriting makes a
@@ -9,7 +9,6 @@ the slice for the other slices.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import SLICES
 from hespas.dialects.hlo_groups import read_replica_groups, write_replica_groups
@@ -22,9 +21,9 @@ from hespas.passes.compile.hlo_program import (
     HloProgram,
     list_result_shapes,
     read_frontend_value,
-    replace_operand_ids,
     write_frontend_value,
 )
+from hespas.passes.compile.transfers import TransferReplacer
 
 # Frontend attributes of transfers between slices.
 _TRANSFER_TYPE = "_xla_megascale_transfer_type"
@@ -35,12 +34,11 @@ _TARGET_FORM = re.compile(r"\{([\d,]+)\}x\{0:(\d+)\}")
 _REDUCTIONS = {"SUM": "add", "PRODUCT": "multiply", "MIN": "minimum", "MAX": "maximum"}
 
 
-class SliceCollectiveReplacer:
+class SliceCollectiveReplacer(TransferReplacer):
     """Replaces the transfers between slices of a module."""
 
     def __init__(self, program: HloProgram, marker: PairMarker) -> None:
-        self.program = program
-        self.marker = marker
+        super().__init__(program, marker)
         self.slice_count, self.slice_devices = _find_slices(program)
         self._reductions: dict[tuple[str, int], HloComputation] = {}
         if self.slice_count > 1:
@@ -64,46 +62,13 @@ class SliceCollectiveReplacer:
             for source, target in pairs:
                 one.source_target_pairs.add(source=source + start, target=target + start)
 
-    def replace_transfers(self, computation: HloComputation) -> None:
-        """Replace the transfers that a computation runs; raises ValueError for an unknown kind."""
-        if not any(read_frontend_value(one, _TARGET) for one in computation.instructions):
-            return
-        transfers = _SliceTransfers()
-        output: list[HloInstruction] = []
-        for one in computation.instructions:
-            replace_operand_ids(one, transfers.replaced)
-            output += self._replace_instruction(one, transfers, computation)
-        computation.instructions = output
+    def find_key(self, transfer: HloInstruction) -> str:
+        return read_frontend_value(transfer, _RENDEZVOUS) if _names_slices(transfer) else ""
 
-    def _replace_instruction(
-        self, one: HloInstruction, transfers: _SliceTransfers, computation: HloComputation
-    ) -> list[HloInstruction]:
-        """Return what replaces an instruction."""
-        key = read_frontend_value(one, _RENDEZVOUS) if read_frontend_value(one, _TARGET) else ""
-        if one.opcode == "send" and key:
-            collective = self._build_collective(one, computation)
-            transfers.collectives[key] = collective
-            transfers.replaced[one.id] = one.operand_ids[1]  # the token
-            return [collective]
-        if one.opcode == "recv" and key:
-            transfers.receives[one.id] = key
-            transfers.tokens[one.id] = one.operand_ids[0]
-            return []
-        source = next(iter(one.operand_ids), 0)
-        if one.opcode == "send-done" and source in transfers.replaced.values():
-            transfers.replaced[one.id] = source
-            return []
-        if one.opcode == "recv-done" and source in transfers.receives:
-            return self._await_collective(one, source, transfers)
-        if one.opcode == "get-tuple-element" and source in transfers.ends:
-            value, token = transfers.ends[source]
-            transfers.replaced[one.id] = value if one.tuple_index == 0 else token
-            return []
-        return [one]
+    def find_transfers(self, computation: HloComputation) -> bool:
+        return any(map(_names_slices, computation.instructions))
 
-    def _build_collective(
-        self, send: HloInstruction, computation: HloComputation
-    ) -> HloInstruction:
+    def build_collective(self, send: HloInstruction, computation: HloComputation) -> HloInstruction:
         """Build the collective that a send starts."""
         kind = read_frontend_value(send, _TRANSFER_TYPE)
         reduction = read_frontend_value(send, _REDUCTION)
@@ -126,7 +91,6 @@ class SliceCollectiveReplacer:
         if send.HasField("metadata"):
             collective.metadata.CopyFrom(send.metadata)
         write_frontend_value(collective, NETWORK_MARK, SLICES)
-        self.marker.mark_start(collective)
         return collective
 
     def _find_reduction(self, opcode: str, element_type: int) -> HloComputation:
@@ -136,37 +100,9 @@ class SliceCollectiveReplacer:
             self._reductions[key] = _create_reduction(self.program, opcode, element_type)
         return self._reductions[key]
 
-    def _await_collective(
-        self, done: HloInstruction, receive: int, transfers: _SliceTransfers
-    ) -> list[HloInstruction]:
-        """Return the barrier at which the collective of a receive must have finished."""
-        key = transfers.receives[receive]
-        if key not in transfers.collectives:
-            raise ValueError(f"{done.name} receives {key} from other slices, which nothing sends")
-        collective = transfers.collectives[key]
-        token = transfers.tokens[receive]
-        barrier = self.marker.build_end(done, collective)
-        transfers.ends[done.id] = (collective.id if barrier is None else done.id), token
-        return [] if barrier is None else [barrier]
 
-
-@dataclass
-class _SliceTransfers:
-    """The transfers of one computation; values are named by their ids.
-
-    Attributes:
-        collectives: By the name of a rendezvous, the collective that replaces its send.
-        receives: By a receive, the name of its rendezvous.
-        tokens: By a receive, the token that it depends on.
-        ends: By the end of a receive, its value and its token.
-        replaced: By a removed instruction, the one that stands for it.
-    """
-
-    collectives: dict[str, HloInstruction] = field(default_factory=dict)
-    receives: dict[int, str] = field(default_factory=dict)
-    tokens: dict[int, int] = field(default_factory=dict)
-    ends: dict[int, tuple[int, int]] = field(default_factory=dict)
-    replaced: dict[int, int] = field(default_factory=dict)
+def _names_slices(transfer: HloInstruction) -> bool:
+    return bool(read_frontend_value(transfer, _TARGET))
 
 
 def _find_slices(program: HloProgram) -> tuple[int, int]:

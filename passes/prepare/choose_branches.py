@@ -8,7 +8,8 @@ one with most work. Neither needs an estimator, so that the choice is the same f
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import (
@@ -16,26 +17,28 @@ from hespas.dialects.attr_codec import (
     read_stated_branch,
     write_branch_number,
 )
-from hespas.dialects.attrs import BRANCH, CommAttr, Cost
+from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, CommAttr, Cost
 from hespas.dialects.executions import COLLECTIVE, LEAF, ExecutionWalk
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import BRANCHES
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import ScalarEvaluator, build_scalar_evaluator
+from hespas.passes.prepare.write_trip_counts import count_outcomes
 from hespas.support.errors import format_op_place, format_some_places
 
 # Operations for each byte of memory traffic that take as long as the byte. Accelerators have 40 to
 # 300; only the order of branches depends on it.
 FLOPS_PER_BYTE = 100
+MUCH_LIGHTER = 0.9  # of the work of the branch that is assumed: below, the choice is warned of
 
 
 class ChooseBranchesPass(PrepareStep):
     """Write hespas.branch on every if and case.
 
     The number is the one that somebody has stated, else the one that the IR determines, else that
-    of the heaviest branch. A number is a statement if it differs from the one that ``prepare``
-    found before.
+    of the heaviest branch, with a warning if another one that may run is much lighter. A number is
+    a statement if it differs from the one that ``prepare`` found before.
     """
 
     name: ClassVar[str] = "choose-branches"
@@ -88,9 +91,41 @@ class _BranchChooser:
                 )
             weights = [*map(self._weigh_branch, op.regions)]
             heaviest = max(range(len(weights)), key=weights.__getitem__)
-            numbers = (stated, determined, heaviest)
-            self._numbers[op] = next(number for number in numbers if number is not None)
+            number = stated if stated is not None else determined
+            if number is None:
+                runs = sum(count_outcomes(op, self._scalars, _find_selected), Counter[int]())
+                number = next(iter(runs)) if len(runs) == 1 else heaviest
+                self._warn_of_choice(op, weights, heaviest, runs)
+            self._numbers[op] = number
         return self._numbers[op]
+
+    def _warn_of_choice(
+        self,
+        op: ir.Operation,
+        weights: Sequence[tuple[int, float]],
+        heaviest: int,
+        runs: Counter[int],
+    ) -> None:
+        """Warn if branches that run are much lighter than the one that is assumed.
+
+        Args:
+            runs: How often each branch runs in the loops around it; nothing if data decides.
+        """
+        others = (runs or Counter(range(len(weights)))).keys() - {heaviest}
+        least = MUCH_LIGHTER * weights[heaviest][1]
+        if len(runs) == 1 or BRANCH_FOUND in op.attributes:
+            return
+        if all(weights[n][0] == weights[heaviest][0] and weights[n][1] > least for n in others):
+            return
+        reason = (
+            f"branch {heaviest} in {runs[heaviest]} of {runs.total()} iterations"
+            if runs
+            else "a branch that data selects"
+        )
+        self._run.warn(
+            f"{format_op_place(op, self._run.input_name)} runs {reason}: the heaviest, {heaviest}, "
+            f"is assumed throughout, so that the time can be too long; state another in {BRANCH}"
+        )
 
     def _weigh_branch(self, region: ir.Region) -> tuple[int, float]:
         """Return the bytes that a branch sends, and its other work as bytes."""
@@ -103,6 +138,10 @@ class _BranchChooser:
             elif kind == LEAF:
                 work_bytes += runs * self._weigh_work(op)
         return sent_bytes, work_bytes
+
+
+def _find_selected(op: ir.Operation, scalars: ScalarEvaluator) -> int | None:
+    return scalars.find_selected_branch(op)
 
 
 def _weigh_work(op: ir.Operation) -> float:

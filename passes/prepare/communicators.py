@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hespas.dialects.mlir import (
     collect_meshes,
     decode_string_attr,
@@ -10,7 +12,9 @@ from hespas.dialects.mlir import (
     find_ops,
     ir,
     read_boundary_attrs,
+    read_frontend_text,
 )
+from hespas.dialects.op_kinds import TRANSFER_PAIRS, get_collective_name
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.device_grid import (
     DeviceGrid,
@@ -65,10 +69,18 @@ def _parse_groups(op: ir.Operation, attr: ir.Attribute) -> Groups:
 
 
 def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
-    """Replace groups given as mesh axes by lists of ids, and remove meshes and Shardy shardings."""
+    """Replace groups given as mesh axes by lists of ids, and remove meshes and Shardy shardings.
+
+    The pairs of a send or receive that XLA made of a permute are in a frontend attribute.
+    """
     named = collect_meshes(module)
     dense: dict[ir.Attribute, ir.Attribute | None] = {}
     for op in ops:
+        if get_collective_name(op) in ("send", "recv") and get_groups_attr(op) is None:
+            text = read_frontend_text(op, TRANSFER_PAIRS)
+            if pairs := re.findall(r"\{(\d+), *(\d+)\}", text):
+                rows = tuple((int(source), int(target)) for source, target in pairs)
+                op.attributes["source_target_pairs"] = make_groups_attr(rows, op.context)
         if "replica_groups" in op.attributes:
             attr = op.attributes["replica_groups"]
             if attr not in dense:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -217,39 +218,57 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
 
 
 def find_mean_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> Fraction | None:
-    """Find how often the body of a loop runs on average; None if the IR does not determine it.
+    """Find how often the body of a loop runs on average; None if the IR does not determine it."""
+    found = count_outcomes(loop, scalars, find_trip_count)
+    means = {Fraction(sum(n * k for n, k in one.items()), one.total()) for one in found}
+    return means.pop() if len(means) == 1 else None
 
-    The bound of the loop may follow from the counters of the loops around it, which are run for the
-    average: as few of them as determine it.
+
+def count_outcomes(
+    op: ir.Operation,
+    scalars: ScalarEvaluator,
+    find: Callable[[ir.Operation, ScalarEvaluator], int | None],
+) -> list[Counter[int]]:
+    """Count what ``find`` returns for an op over its executions in the loops around it.
+
+    It may follow from the counters of these loops, which are run: as few of them as determine it.
+
+    Returns:
+        The counts for each path of calls to the op; an empty list if the IR does not determine
+        them.
     """
     nests: list[tuple[list[ir.Operation], ScalarEvaluator]] = [([], scalars)]
     while True:
         wider = []
         for nest, evaluator in nests:
-            for outer, alone in _find_outer_loops(nest[0] if nest else loop, evaluator):
+            for outer, alone in _find_outer_loops(nest[0] if nest else op, evaluator):
                 if outer is None or len(wider) == MAX_PATHS_TO_LOOP:
-                    return None
+                    return []
                 wider.append(([outer, *nest], alone))
-        nests, means = wider, set[Fraction | None]()
+        nests, found = wider, list[Counter[int]]()
         for nest, evaluator in nests:
-            means.add(_average_trips(loop, nest, evaluator))
-            if None in means:
+            counts = _count_in_nest(op, nest, evaluator, find)
+            if not counts:
                 break
+            found.append(counts)
         else:
-            return means.pop() if len(means) == 1 else None
+            return found
 
 
-def _average_trips(
-    loop: ir.Operation, nest: Sequence[ir.Operation], scalars: ScalarEvaluator
-) -> Fraction | None:
-    """Average the trip counts of a loop over its executions in the loops around it."""
-    total = count = 0
+def _count_in_nest(
+    op: ir.Operation,
+    nest: Sequence[ir.Operation],
+    scalars: ScalarEvaluator,
+    find: Callable[[ir.Operation, ScalarEvaluator], int | None],
+) -> Counter[int]:
+    """Count what ``find`` returns over the executions of nested loops; nothing if one is None."""
+    counts = Counter[int]()
     for evaluator in _iterate_nest(nest, scalars):
-        trips = None if evaluator is None else find_trip_count(loop, evaluator)
-        if trips is None or count == MAX_EXECUTIONS:
-            return None
-        total, count = total + trips, count + 1
-    return Fraction(total, count) if count else None
+        outcome = None if evaluator is None else find(op, evaluator)
+        if outcome is None or counts.total() == MAX_EXECUTIONS:
+            return Counter()
+        counts[outcome] += 1
+    return counts
 
 
 def _iterate_nest(

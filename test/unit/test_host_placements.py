@@ -47,22 +47,23 @@ def estimate(policy, devices=1, **options):
 
 @pytest.mark.parametrize("devices", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_offload_costs_its_copies_and_frees_their_memory(devices):
-    """Each layer's activation goes to the host and back; nothing overlaps, as XLA:GPU has it."""
+    """Each layer's activation goes to the host and back; on a Hopper kernels run alongside."""
     saved = estimate(SAVED, devices, form="fuse")
     offloaded = estimate(OFFLOADED, devices, form="fuse")
     copies = offloaded.summary.stats["host_copies"]
     assert (copies["count"], copies["operand_bytes"]) == (2 * LAYERS, 2 * LAYERS * KEPT_BYTES)
     copied_s = 2 * LAYERS * KEPT_BYTES / LINK_BYTES_PER_S
     assert copies["time_ns"] * 1e-9 == pytest.approx(copied_s, abs=2 * LAYERS * 1e-6)
-    own_s = offloaded.step_time_s - copies["time_ns"] * 1e-9
-    assert own_s == pytest.approx(saved.step_time_s, rel=0.15)
+    serial_s = estimate(OFFLOADED, devices, form="fuse", overlap="none").step_time_s
+    assert serial_s - copied_s == pytest.approx(saved.step_time_s, rel=0.15)
+    assert max(copied_s, saved.step_time_s) < offloaded.step_time_s < serial_s
     freed_bytes = saved.memory.peak_bytes - offloaded.memory.peak_bytes
     assert freed_bytes >= (LAYERS - 1) * KEPT_BYTES
     assert not offloaded.warnings
 
 
 def test_a_step_of_one_device_has_its_copies_without_a_network():
-    result = estimate(OFFLOADED, form="fuse")
+    result = estimate(OFFLOADED, form="fuse", overlap="none")
     stats = result.summary.stats
     copied_s = stats["host_copies"]["time_ns"] * 1e-9
     assert result.step_time_s == pytest.approx(result.compute_s + copied_s)
@@ -73,10 +74,16 @@ def test_a_step_of_one_device_has_its_copies_without_a_network():
     assert "host copy" in str(result)
 
 
-def test_a_compiled_program_says_that_its_copies_are_missing():
+def test_a_compiled_program_has_its_copies():
+    """XLA:GPU copies slices of arrays on the host by fusions in asynchronous calls."""
     pytest.importorskip("jax_plugins.xla_cuda12", reason="compiles for a GPU")
-    (warning,) = estimate(OFFLOADED, form="xla").warnings
-    assert "without the copies between device and host" in warning
+    fused, compiled = (estimate(OFFLOADED, form=form) for form in ("fuse", "xla"))
+    assert not compiled.warnings
+    fused_copies, copies = (one.summary.stats["host_copies"] for one in (fused, compiled))
+    for name in ("count", "operand_bytes"):
+        assert copies[name] == fused_copies[name]
+    assert copies["time_ns"] * 1e-9 < compiled.step_time_s
+    assert compiled.memory.peak_bytes == pytest.approx(fused.memory.peak_bytes, rel=0.1)
 
 
 def test_arguments_in_the_memory_of_the_host_take_none_of_the_device():

@@ -5,7 +5,7 @@
 /// What has changed in a module that was prepared before is reported.
 
 // NOTE: hespas.branch is brought up to date: {{.*}}changed.mlir:{{.*}}: 0 to 1
-// NOTE-NEXT: hespas.branch is brought up to date: {{.*}}changed.mlir:{{.*}}: 1
+// NOTE: hespas.branch is brought up to date: {{.*}}changed.mlir:{{.*}}: 1
 // NOTE-NOT: date
 
 /// A branch that has become lighter.

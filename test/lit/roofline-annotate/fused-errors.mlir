@@ -20,6 +20,7 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 func.func @main(%x: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
   %0 = "mhlo.fusion"(%x, %p) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
   ^bb0(%a: tensor<8xf32>, %q: tensor<i1>):
+    // expected-warning @+1 {{runs a branch that data selects}}
     %1 = "stablehlo.if"(%q) ({
       // expected-error @+1 {{the op communicates, and runs in a fusion}}
       %2 = "stablehlo.collective_permute"(%a) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<8xf32>) -> tensor<8xf32>
