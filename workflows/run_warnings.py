@@ -227,7 +227,10 @@ def _warn_of_foreign_constants(node: NodeSpec, run: PassRun) -> None:
 
 
 def warn_of_foreign_system(node: NodeSpec | None, system: SystemSpec | None, run: PassRun) -> None:
-    """Warn if the devices of a system are those of another vendor than the node."""
+    """Warn if the devices of a system are those of another vendor than the node.
+
+    Otherwise warns of what its provenance says against its numbers.
+    """
     if node is None or system is None or not node.vendor:
         return
     vendor = find_system_vendor(system)
@@ -236,6 +239,10 @@ def warn_of_foreign_system(node: NodeSpec | None, system: SystemSpec | None, run
             f"the node {node.name} is of {node.vendor}, and system {system.name} connects devices "
             f"of {vendor}: use a system of {node.vendor}; hespas presets systems lists the presets"
         )
+        return
+    caveats = configs.read_system_provenance(system).get("caveats")
+    for caveat in caveats if isinstance(caveats, list) else ():
+        run.warn(f"system {system.name}: {caveat}")
 
 
 def find_system_vendor(system: SystemSpec) -> str:

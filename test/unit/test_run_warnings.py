@@ -167,7 +167,9 @@ def test_sweeps_and_estimates_warn_like_runs(place, capsys):
     texts = [str(row["warnings"]) for row in outcome.rows]
     assert all("; add --set form=fuse" in text for text in texts)  # an option of a sweep
     spelled = [json.loads(text.replace("--set form=fuse", "--form fuse")) for text in texts]
-    assert spelled == [warnings[:2], warnings]
+    *first, caveat = spelled[0]
+    assert [first, spelled[1]] == [warnings[:2], warnings]
+    assert caveat.startswith("system MI300X_4: 128 GB/s of each link is kept as published")
 
 
 def test_a_program_optimised_for_another_gpu(place, capsys):
@@ -224,6 +226,16 @@ def test_a_system_of_another_vendor(place, capsys):
     capsys.readouterr()
     (warning,) = collect_warnings(capsys, *flags, "mine")
     assert "system mine connects devices of AMD" in warning
+
+
+def test_what_is_said_against_the_numbers_of_a_system(place, capsys):
+    Path("step.mlir").write_text(SINGLE)
+    argv = ["presets", "systems", "MI300X_4", "--output", "mine"]
+    assert run_tool_main(hespas.main, argv) == 0
+    capsys.readouterr()
+    for system in ("MI300X_4", "mine"):
+        warnings = collect_warnings(capsys, "--node", "MI300X", "--system", system)
+        assert warnings[-1].startswith(f"system {system}: 128 GB/s of each link is kept")
 
 
 def test_the_vendor_of_each_system_preset_is_known():
