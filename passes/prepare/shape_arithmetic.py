@@ -56,26 +56,27 @@ class _SizeConverter:
             i64 = ir.IntegerType.get_signless(64)
             one = ir.RankedTensorType.get([1], i64)
             sizes = [
-                _create("reshape", [self._convert_size(value)], one) for value in join.operands
+                _create("reshape", [self._convert_size(value, join)], one)
+                for value in join.operands
             ]
             kind = ir.RankedTensorType.get([len(sizes)], i64)
-            dimension = {"dimension": ir.IntegerAttr.get(i64, 0)}
+            dimension: dict[str, ir.Attribute] = {"dimension": ir.IntegerAttr.get(i64, 0)}
             join.results[0].replace_all_uses_with(_create("concatenate", sizes, kind, dimension))
         join.erase()
 
-    def _convert_size(self, size: ir.Value) -> ir.Value:
+    def _convert_size(self, size: ir.Value, join: ir.Operation) -> ir.Value:
         if size not in self._converted:
             op = get_defining_op(size)
             if op is None or op.name not in _SIZES:
                 raise HespasError(
                     "a size is not computed from sizes of tensors and constants",
-                    op=op or size.owner.owner,
+                    op=op or join,
                     remedy="export the module with static shapes",
                 )
-            self._converted[size] = self._convert_op(op)
+            self._converted[size] = self._convert_op(op, join)
         return self._converted[size]
 
-    def _convert_op(self, op: ir.Operation) -> ir.Value:
+    def _convert_op(self, op: ir.Operation, join: ir.Operation) -> ir.Value:
         i32, i64 = (ir.IntegerType.get_signless(bits) for bits in (32, 64))
         scalar = ir.RankedTensorType.get([], i64)
         if op.name == "arith.constant":
@@ -94,7 +95,7 @@ class _SizeConverter:
                 {"dimension": dimension},
             )
             return _create("convert", [size], scalar)
-        operands = [self._convert_size(value) for value in op.operands]
+        operands = [self._convert_size(value, join) for value in op.operands]
         return operands[0] if op.name in _CASTS else _create(_BINARY[op.name], operands, scalar)
 
 
