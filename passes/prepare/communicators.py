@@ -17,6 +17,8 @@ from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS, get_collectiv
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.device_grid import (
+    BOTH,
+    FLATTENED,
     DeviceGrid,
     Groups,
     count_sharding_devices,
@@ -59,8 +61,10 @@ def infer_grid_and_groups(
         claims.setdefault((get_group_mode(op), largest[attr]), op)
     modes = set[str]()
     for op in list_open_collectives(module, census):
-        modes.add(get_group_mode(op))
-        claims.setdefault((get_group_mode(op), _count_parts(op) - 1), op)
+        mode = get_group_mode(op)
+        modes.add(mode)
+        # The parts of all replicas and partitions are as many as there are devices.
+        claims.setdefault((FLATTENED if mode == BOTH else mode, _count_parts(op) - 1), op)
     return infer_device_grid(module, claims, spread, devices, modes), rows
 
 

@@ -55,3 +55,18 @@ module @scattered {
     return %0 : tensor<2x4xf32>
   }
 }
+
+// -----
+
+/// With a channel, they are between all replicas and partitions, beside collectives of partitions.
+
+// CHECK-LABEL: module @channel
+// CHECK-SAME: devices = 4 : i64, partitions = 4
+// CHECK: "stablehlo.all_gather"{{.*}}hespas.comm = {groups = array<i64: 1>}
+module @channel {
+  func.func @main(%x: tensor<2x4xf32>) -> tensor<8x4xf32> {
+    %0 = "stablehlo.collective_permute"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, source_target_pairs = dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>}> : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %1 = "stablehlo.all_gather"(%0) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<> : tensor<0x0xi64>}> : (tensor<2x4xf32>) -> tensor<8x4xf32>
+    return %1 : tensor<8x4xf32>
+  }
+}
