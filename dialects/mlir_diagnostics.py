@@ -113,6 +113,8 @@ def to_hespas_error(
         message = f"'{foreign['op']}' is of a dialect that hespas does not read"
     if dialect == "irdl":
         remedy = IRDL_REMEDY
+    elif message.startswith("#"):  # an attribute, which says nothing of the ops
+        remedy = "read the module with --allow-unregistered-dialect, which keeps such attributes"
     else:
         lowering = LOWERINGS.get(dialect or "", "")
         source = f"from {dialect} " if dialect else ""

@@ -151,6 +151,7 @@ FORWARDING_CALL_TARGETS = frozenset(  # results are the operands
     (
         "LayoutConstraint", "PipelineMarker", RESULT_SHARDING_TARGET, *PARTITIONER_CALL_TARGETS,
         *GSPMD_CALL_TARGETS,
+        "AwsNeuronTransferWithStaticRing",  # says how Neuron loads a parameter
     )
 )  # fmt: skip
 PLACEMENT_CALL_TARGETS = frozenset(("annotate_device_placement", "MoveToDevice", "MoveToHost"))
@@ -183,6 +184,9 @@ GEMM_CALL = rf"{CUBLAS_GEMM_CALL}|__(onednn|cublas)\$matmul.*|{BLOCK_SCALED_CALL
 CONVOLUTION_CALL = r"__cudnn\$conv.*"
 ATTENTION_CALL = r"__cudnn\$fmha.*"
 NORM_CALL_TARGET = "__cudnn$norm"
+NORM_CALL = r"__cudnn\$norm|AwsNeuronRmsNorm"
+ACTIVATION_CALL = r"AwsNeuron(Gelu|GeluApprxTanh|Silu)(Backward)?"  # of PyTorch on Trainium
+SOFTMAX_CALL = r"AwsNeuronSoftmax(Backward)?"
 TOP_K_CALL = r"TopK|mhlo\.topk|chlo\.top_k|stablehlo\.topk|__gpu\$TopK|ApproxTopK|PartialReduce"
 RADIX_SORT_CALL = r"__cub\$DeviceRadixSort.*|xla\.gpu\.ext\.cub_sort_.*"
 THREEFRY_CALL = r"cu(da)?_threefry2x32(_ffi)?|hip_threefry2x32(_ffi)?"

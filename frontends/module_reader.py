@@ -268,6 +268,7 @@ def _mention_truncation(error: HespasError, name: str) -> HespasError:
     return error
 
 
+NO_VERSION = ", api_version=API_VERSION_UNSPECIFIED"
 ALIASING = ", output_to_operand_aliasing={"
 ALIASING_ATTRIBUTE = (
     r", output_to_operand_aliasing=\{(?:\{[\d, ]*\}: \(\d+, \{[\d, ]*\}(?:, [\w-]+)?\)(?:, )?)*\}"
@@ -313,9 +314,11 @@ def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
 def _remove_refused_attributes(text: str) -> str:
     """Remove from HLO text what XLA prints and its own parser refuses.
 
-    That is, in jaxlib 0.12, the aliasing of asynchronous collectives: XLA holds each one as an
+    That is, in jaxlib 0.12, the version of custom calls that state none, as those of Neuron's
+    PyTorch, and the aliasing of asynchronous collectives: XLA holds each one as an
     ``async-start``, whose aliasing it prints, and prints it as an op that has no such attribute.
     """
+    text = text.replace(NO_VERSION, "")
     if ALIASING not in text:
         return text
     lines = text.split("\n")

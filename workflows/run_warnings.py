@@ -11,8 +11,9 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import FACTS, GROUPED_PRODUCTS, UNFUSED_ATTENTION, TargetAttr
-from hespas.dialects.mlir import find_ops, get_call_target, ir
-from hespas.dialects.op_kinds import BLOCK_SCALED_CALL, CUSTOM_CALLS, FUSION
+from hespas.dialects.mlir import find_ops, get_call_target, get_defining_op, ir
+from hespas.dialects.op_bodies import get_terminator
+from hespas.dialects.op_kinds import BLOCK_SCALED_CALL, CUSTOM_CALLS, FUSION, name_in_both
 from hespas.dialects.program_facts import Fact, list_stale_figures, read_program_facts
 from hespas.estimators import registry as estimators
 from hespas.frontends.function_lowering import select_lowering_platform
@@ -35,6 +36,9 @@ _PLATFORM_COMPILERS = {
     "tpu": hlo_origin.TPU,
 }
 PairFinder = Callable[[ir.Module, frozenset[str]], bool]
+_DOTS = name_in_both("dot dot_general")
+_BROADCASTS = name_in_both("broadcast broadcast_in_dim")
+_LONGEST_TRACE = 64  # ops between a product and its 8-bit operand
 RAGGED_DOTS = ("chlo.ragged_dot", "mhlo.ragged_dot")
 LEAST_SHARE = 0.1  # of the compute time, from which unfused ops are worth a warning
 
@@ -88,6 +92,7 @@ def warn_of_doubtful_program(
                 f"{run.spell_option('form', 'xla')} compiles it"
             )
         _warn_of_scaled_blocks(module, node, stats, run)
+        _warn_of_widened_products(module, node, run)
     if node is not None:
         _warn_of_foreign_compiler(facts, node, run)
         _warn_of_foreign_platform(facts, node, run)
@@ -113,6 +118,61 @@ def _warn_of_scaled_blocks(
         f"{node.name} has for whole tensors only; XLA converts the operands to a wider type, "
         f"which takes many times as long: {run.spell_option('form', 'xla')} compiles it"
     )
+
+
+def _warn_of_widened_products(module: ir.Module, node: NodeSpec, run: PassRun) -> None:
+    """Warn of products that are not at the rate of 8-bit floats, and may be in a call of cuBLAS.
+
+    XLA's compiler chooses kernels of Triton, which convert the operands. On the device it also
+    tries cuBLAS, which multiplies 8-bit operands whose scales are single numbers.
+    """
+    if "f8" not in node.peaks_flops.get("matrix", {}):
+        return
+    dots = find_ops(module.operation, _DOTS)
+    count = sum(all(map(_widens_8_bit_float, dot.operands)) for dot in dots)
+    if count:
+        run.warn(
+            f"{count} x a product of 8-bit floats, converted before it, is at the rate of the "
+            "wider type; if cuBLAS runs it on the device, it takes about half as long: "
+            f"{run.spell_option('form', 'xla')} and "
+            f"{run.spell_option('xla_optimize', 'triton-gemm=false')} estimate this"
+        )
+
+
+def _widens_8_bit_float(value: ir.Value) -> bool:
+    """Return whether a value is a wider form of 8-bit floats, perhaps scaled, in another order."""
+    if _is_8_bit_float(value):
+        return False
+    for _ in range(_LONGEST_TRACE):
+        source = _find_source(value)
+        if source is None:
+            return False
+        if _is_8_bit_float(source):
+            return True
+        value = source
+    return False
+
+
+def _is_8_bit_float(value: ir.Value) -> bool:
+    return str(ir.ShapedType(value.type).element_type).startswith("f8")
+
+
+def _find_source(value: ir.Value) -> ir.Value | None:
+    """Return the operand that a value has the elements of, in and out of fusions."""
+    op = get_defining_op(value)
+    if op is None:
+        argument = ir.BlockArgument(value)
+        holder = argument.owner.owner
+        return holder.operands[argument.arg_number] if holder.name == FUSION else None
+    if op.name == FUSION:
+        results = get_terminator(op.regions[0].blocks[0]).operands
+        return results[ir.OpResult(value).result_number]
+    name = op.name.partition(".")[2]
+    if name in ("multiply", "divide"):
+        makers = [get_defining_op(operand) for operand in op.operands]
+        scales = [maker is not None and maker.name in _BROADCASTS for maker in makers]
+        return op.operands[scales[0]] if any(scales) else None
+    return op.operands[0] if name in ("bitcast", "convert", "reshape", "transpose") else None
 
 
 def warn_of_stale_figures(module: ir.Module, run: PassRun, stated: Mapping[str, Any]) -> None:
@@ -227,7 +287,10 @@ def _warn_of_foreign_constants(node: NodeSpec, run: PassRun) -> None:
 
 
 def warn_of_foreign_system(node: NodeSpec | None, system: SystemSpec | None, run: PassRun) -> None:
-    """Warn if the devices of a system are those of another vendor than the node."""
+    """Warn if the devices of a system are those of another vendor than the node.
+
+    Otherwise warns of what its provenance says against its numbers.
+    """
     if node is None or system is None or not node.vendor:
         return
     vendor = find_system_vendor(system)
@@ -236,6 +299,10 @@ def warn_of_foreign_system(node: NodeSpec | None, system: SystemSpec | None, run
             f"the node {node.name} is of {node.vendor}, and system {system.name} connects devices "
             f"of {vendor}: use a system of {node.vendor}; hespas presets systems lists the presets"
         )
+        return
+    caveats = configs.read_system_provenance(system).get("caveats")
+    for caveat in caveats if isinstance(caveats, list) else ():
+        run.warn(f"system {system.name}: {caveat}")
 
 
 def find_system_vendor(system: SystemSpec) -> str:

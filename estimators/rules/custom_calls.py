@@ -251,6 +251,21 @@ def _compute_norm_work(op: ir.Operation, _: CallConfig) -> OpWork:
     )
 
 
+def _compute_activation_work(op: ir.Operation, _: CallConfig) -> OpWork:
+    """Count what XLA's GELU takes, or its derivative, for each element of the result."""
+    data = to_buffer_size(op.results[0].type)
+    parts = build_vector_parts(data.key, 8 * data.elements)
+    return OpWork("loop", count_read_bytes(op), data.bytes, parts, data.elements)
+
+
+def _compute_softmax_work(op: ir.Operation, _: CallConfig) -> OpWork:
+    """Count a softmax, or its derivative, which has no exponential."""
+    data = to_buffer_size(op.results[0].type)
+    parts = build_vector_parts(data.key, library_calls.SOFTMAX_FLOPS * data.elements)
+    exponentials = 0 if get_call_target(op).endswith("Backward") else data.elements
+    return OpWork("reduction", count_read_bytes(op), data.bytes, parts, exponentials)
+
+
 @record(frozen=True, slots=True)
 class CallFamily:
     """Custom calls whose target matches ``pattern``, with their row in the documentation."""
@@ -284,7 +299,16 @@ CALL_FAMILIES = (
         "operands; results without workspace",
     ),
     CallFamily(
-        re.escape(op_kinds.NORM_CALL_TARGET), _compute_norm_work, "`__cudnn$norm`", "8 per element"
+        op_kinds.NORM_CALL, _compute_norm_work, "`__cudnn$norm`, `AwsNeuronRmsNorm`",
+        "8 per element",
+    ),
+    CallFamily(
+        op_kinds.ACTIVATION_CALL, _compute_activation_work,
+        "`AwsNeuronGelu*`, `AwsNeuronSilu*`", "8 and 1 transcendental per element",
+    ),
+    CallFamily(
+        op_kinds.SOFTMAX_CALL, _compute_softmax_work, "`AwsNeuronSoftmax*`",
+        "5 per element; forward 1 transcendental",
     ),
     CallFamily(
         op_kinds.TOP_K_CALL, _compute_top_k_work,

@@ -35,7 +35,7 @@ _DILATIONS = range(1, 17)
 # (operations, transcendentals) per element of the result; GELU is XLA's tanh approximation.
 _EPILOGUES = {"BIAS": (1, 0), "RELU": (1, 0), "GELU": (8, 1), "SILU": (2, 1)}
 _ACTIVATIONS = {"kRelu": (1, 0), "kRelu6": (2, 0), "kElu": (2, 1), "kLeakyRelu": (2, 0)}
-_SOFTMAX_FLOPS = 5  # scale, maximum, subtract, sum, divide; the exponential is a transcendental
+SOFTMAX_FLOPS = 5  # scale, maximum, subtract, sum, divide; the exponential is a transcendental
 # Products along the head size of the queries, and of the values: scores and outputs; backward
 # recomputed scores, dQ and dK, and dV and dP (Dao, "FlashAttention-2", 2023).
 _FORWARD_PRODUCTS = (1, 1)
@@ -237,7 +237,7 @@ def compute_attention_work(op: ir.Operation, config: CallConfig) -> OpWork:
     dtype = "tf32" if query.key == "f32" else query.key
     parts = build_matrix_parts(dtype, 2 * scores * contracted)
     return _build_call_work(
-        op, "attention", parts + build_vector_parts("f32", _SOFTMAX_FLOPS * scores), scores
+        op, "attention", parts + build_vector_parts("f32", SOFTMAX_FLOPS * scores), scores
     )
 
 

@@ -41,6 +41,7 @@ from hespas.passes.compile.hlo_program import (
 )
 from hespas.passes.compile.host_copies import replace_host_copies
 from hespas.passes.compile.named_shardings import replace_named_shardings
+from hespas.passes.compile.ordering_scalars import remove_ordering_scalars
 from hespas.passes.compile.rematerialisation import (
     mark_recomputed_instructions,
     restore_recomputed_marks,
@@ -98,6 +99,7 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
     }
     if compiler == hlo_origin.TPU:
         rewrite_tpu_hlo(program, keep_async=True)
+    remove_ordering_scalars(program)
     _replace_pairs(program)
     is_partitioned = hlo_origin.is_partitioned(program)
     if is_partitioned:

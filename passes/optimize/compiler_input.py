@@ -18,7 +18,11 @@ from hespas.passes.compile.carried_attributes import store_carried_attributes
 from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.check_input import check_input_form
-from hespas.passes.prepare.communicators import infer_grid_and_groups
+from hespas.passes.prepare.communicators import (
+    infer_grid_and_groups,
+    list_open_collectives,
+    warn_of_unknown_devices,
+)
 from hespas.passes.prepare.device_grid import get_channel_id, make_channel_attr
 from hespas.passes.prepare.legalise import inline_resources
 from hespas.passes.prepare.op_shardings import constrain_sharded_values
@@ -81,6 +85,8 @@ def prepare_for_compiler(
             constrain_sharded_values(census, uses_shardy=compilation.shardy)
     else:
         grid, _ = infer_grid_and_groups(module, census, devices)
+        if grid.devices == 1:
+            warn_of_unknown_devices(list_open_collectives(module, census), run)
         compilation = CompilationSettings(grid.replicas, grid.partitions)
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)
     if _legalise_mhlo(module):

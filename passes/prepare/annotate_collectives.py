@@ -32,7 +32,12 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus
-from hespas.passes.prepare.communicators import get_groups_attr, infer_grid_and_groups
+from hespas.passes.prepare.communicators import (
+    get_groups_attr,
+    infer_grid_and_groups,
+    list_open_collectives,
+    warn_of_unknown_devices,
+)
 from hespas.passes.prepare.device_grid import (
     CROSS_PARTITION,
     FLATTENED,
@@ -73,8 +78,8 @@ class AnnotateCollectivesPass(PrepareStep):
     devices: int = option(0, "required number of devices; 0: as in the module")
     replicas: int = option(
         0,
-        "number of devices that each run a program of one device, without communication; "
-        "0: as in the module",
+        "number of devices that each run a program of one device, without communication, unless "
+        "it has collectives of all devices; 0: as in the module",
     )
     local_shapes: bool = option(
         False, "take shapes as those of one device, also if shardings would divide them"
@@ -95,7 +100,12 @@ class AnnotateCollectivesPass(PrepareStep):
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         _check_async_pairs(view.census)
         _refuse_shardy_ops(view.census)
+        open_collectives = list_open_collectives(module, view.census)
+        if self.replicas > 1 and open_collectives:
+            write_stated_count(module, NUM_REPLICAS, self.replicas)
         grid = self._write_comm_attrs(module, view, run)
+        if grid.devices == 1 and not view.was_prepared:
+            warn_of_unknown_devices(open_collectives, run)
         if self.local_shapes or not view.was_prepared:
             # They have said which devices there are; what is found later is of another pass.
             drop_shardings(view.census)

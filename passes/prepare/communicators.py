@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import re
 
+from hespas.dialects.buffer_sizes import to_buffer_size
 from hespas.dialects.mlir import (
     collect_meshes,
     decode_string_attr,
     drop_boundary_attrs,
     drop_inner_attributes,
+    find_attribute,
     find_ops,
     ir,
     read_boundary_attrs,
     read_frontend_text,
 )
-from hespas.dialects.op_kinds import TRANSFER_PAIRS, get_collective_name
+from hespas.dialects.op_kinds import (
+    NUM_PARTITIONS,
+    NUM_REPLICAS,
+    TRANSFER_PAIRS,
+    get_collective_name,
+)
+from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.device_grid import (
+    BOTH,
+    FLATTENED,
     DeviceGrid,
     Groups,
     count_sharding_devices,
@@ -24,11 +34,14 @@ from hespas.passes.prepare.device_grid import (
     infer_device_grid,
     make_groups_attr,
     parse_group_rows,
+    read_stated_count,
 )
 from hespas.passes.prepare.mesh_axes import count_mesh_devices, resolve_axis_groups
 from hespas.support.errors import (
     HespasError,
     extract_first_diagnostic,
+    format_op_place,
+    format_some_places,
 )
 
 
@@ -54,7 +67,44 @@ def infer_grid_and_groups(
             rows[attr] = _parse_groups(op, attr)
             largest[attr] = max(map(max, rows[attr]), default=-1)
         claims.setdefault((get_group_mode(op), largest[attr]), op)
-    return infer_device_grid(module, claims, spread, devices), rows
+    modes = set[str]()
+    for op in list_open_collectives(module, census):
+        mode = get_group_mode(op)
+        modes.add(mode)
+        # The parts of all replicas and partitions are as many as there are devices.
+        claims.setdefault((FLATTENED if mode == BOTH else mode, _count_parts(op) - 1), op)
+    return infer_device_grid(module, claims, spread, devices, modes), rows
+
+
+def list_open_collectives(module: ir.Module, census: ModuleCensus) -> list[ir.Operation]:
+    """List the collectives of all devices, if the module does not state how many there are."""
+    if any(read_stated_count(module, name) is not None for name in (NUM_REPLICAS, NUM_PARTITIONS)):
+        return []
+    return [op for op in census.list_collectives() if _names_no_groups(op)]
+
+
+def warn_of_unknown_devices(ops: list[ir.Operation], run: PassRun) -> None:
+    """Warn of collectives of all devices that are those of one, because no number is stated."""
+    if ops:
+        places = format_some_places([format_op_place(op, run.input_name) for op in ops])
+        run.warn(
+            f"{places}: all devices communicate, and the module does not state how many there are: "
+            "one is assumed, and the time of communication is 0; state mhlo.num_replicas, or "
+            "replica_count=N in the header of HLO text"
+        )
+
+
+def _names_no_groups(op: ir.Operation) -> bool:
+    attr = find_attribute(op, "replica_groups")
+    return isinstance(attr, ir.DenseIntElementsAttr) and not _parse_groups(op, attr)
+
+
+def _count_parts(op: ir.Operation) -> int:
+    """Count the parts that a collective joins or makes, one for each device; 1 if it does not."""
+    sizes = [to_buffer_size(value.type).elements for value in (op.results[0], op.operands[0])]
+    if get_collective_name(op) not in ("all_gather", "reduce_scatter") or not min(sizes):
+        return 1
+    return max(sizes) // min(sizes)
 
 
 def _parse_groups(op: ir.Operation, attr: ir.Attribute) -> Groups:

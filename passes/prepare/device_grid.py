@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -105,6 +105,7 @@ def infer_device_grid(
     claims: Mapping[tuple[str, int], ir.Operation],
     sharded_over: int,
     devices: int,
+    open_modes: Collection[str] = (),
 ) -> DeviceGrid:
     """Infer the grid from the module's attributes, or from its collectives and shardings.
 
@@ -117,6 +118,7 @@ def infer_device_grid(
         claims: The group modes and largest ids of the collectives, with a collective of each.
         sharded_over: The number of devices that sharding attributes name; 0 if there are none.
         devices: The number of devices that the user requires; 0 for any number.
+        open_modes: The group modes of collectives of all devices, whatever their number is.
 
     Raises:
         HespasError: These sources disagree, or collectives number both and nothing is stated.
@@ -142,7 +144,10 @@ def infer_device_grid(
             and stated_counts["partitions"] is None
             and replicas == 1
         ):
-            partitions = max(partitions, devices)
+            if CROSS_REPLICA in open_modes and partitions == 1:
+                replicas = devices
+            else:
+                partitions = max(partitions, devices)
         if replicas * partitions != devices:
             raise HespasError(
                 f"the module is for {replicas} x {partitions} devices (replicas x partitions), "

@@ -23,6 +23,7 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import CONSTANTS, read_splat_constant
+from hespas.passes.prepare.shape_arithmetic import convert_shape_arithmetic
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
 # The first pass converts ops such as chlo.erf and chlo.top_k to the one HLO op that XLA compiles.
@@ -203,7 +204,7 @@ def _run_native(module: ir.Module, steps: list[str]) -> None:
 
 
 def legalise_sizes(module: ir.Module, census: ModuleCensus) -> bool:
-    """Convert constants of arith and ops of shape, in which torch-mlir writes sizes, to StableHLO.
+    """Convert ops of arith, tensor and shape, in which torch-mlir writes sizes, to StableHLO.
 
     XLA's partitioner and the propagation of sizes know neither. Returns whether there were any;
     raises HespasError.
@@ -219,10 +220,11 @@ def legalise_sizes(module: ir.Module, census: ModuleCensus) -> bool:
             replace_op_by_function(op, _format_complex_constant(op))
         else:
             replace_op(op, "stablehlo.constant", {"value": value})
+    has_arithmetic = convert_shape_arithmetic(census)
     shapes = census.select_ops_by_dialect("shape")
     if shapes:
         _run_native(module, [SHAPE])
-    return bool(constants or shapes)
+    return bool(constants or shapes or has_arithmetic)
 
 
 def _format_complex_constant(op: ir.Operation) -> str:

@@ -452,9 +452,14 @@ def _list_single_device_ops(module: ir.Module, census: ModuleCensus) -> list[ir.
 
 
 def _is_left_by_partitioner(module: ir.Module) -> bool:
-    """Return whether the shardings of a module are those that the partitioner left behind."""
+    """Return whether the shardings of a module are those that the partitioner left behind.
+
+    A mesh of Shardy shows that they are not: XLA removes it before it partitions.
+    """
     attributes = module.operation.attributes
-    return HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes
+    if HLO_IMPORT not in attributes or NUM_PARTITIONS in attributes:
+        return False
+    return not collect_meshes(module) and SHARDY_MESHES not in read_frontend_items(module.operation)
 
 
 def _is_dividing_sharding(sharding: str) -> bool:

@@ -100,6 +100,8 @@ class CollectiveProgram:
             smaller of both is the rank's own part of the larger.
         parts: The number of chunks of the larger of input and output.
         ranks: The program of each rank.
+        size_limits: The smallest and the largest bytes that MSCCL runs it for, counted as in
+            ``count_buffer_bytes``; 0 for no limit.
     """
 
     name: str
@@ -107,6 +109,11 @@ class CollectiveProgram:
     in_place: bool
     parts: int
     ranks: tuple[RankProgram, ...]
+    size_limits: tuple[int, int] = (0, 0)
+
+    def count_buffer_bytes(self, size: int) -> int:
+        """Return the bytes of the larger of input and output, for operands of ``size`` bytes."""
+        return size * len(self.ranks) if self.collective == "all_gather" else size
 
     def iterate_steps(self) -> Iterator[tuple[int, Threadblock, int, CollectiveStep]]:
         """Yield all steps with their rank, threadblock and number."""

@@ -99,7 +99,10 @@ def parse_program(data: bytes, where: str) -> CollectiveProgram:
         in_place=algo.get_attribute_number("inplace", 0) == 1,
         parts=parts,
         ranks=tuple(_read_rank_program(ranks[number]) for number in range(count)),
-    )
+        size_limits=(
+            algo.get_attribute_number("minBytes", 0), algo.get_attribute_number("maxBytes", 0)
+        ),
+    )  # fmt: skip
     try:
         check_program(program)
     except HespasError as error:
@@ -209,7 +212,7 @@ def format_program(program: CollectiveProgram) -> str:
         "nchunksperloop": program.parts, "ngpus": len(program.ranks),
         "coll": kind.get(program.collective, program.collective),
         "inplace": int(program.in_place), "outofplace": int(not program.in_place),
-        "minBytes": 0, "maxBytes": 0,
+        "minBytes": program.size_limits[0], "maxBytes": program.size_limits[1],
     }  # fmt: skip
     lines = [_format_xml_tag("algo", algo)]
     for number, rank in enumerate(program.ranks):

@@ -188,7 +188,7 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
     ),
     "unregistered attribute": (
         TEXT.replace("mhlo.num_partitions = 4 : i32", "foo.bar = #foo.baz<1>"),
-        "^f:1:.* unregistered dialect; lower the program from foo to StableHLO first",
+        "^f:1:.* unregistered dialect; read the module with --allow-unregistered-dialect, which",
     ),
     "unknown spelling": (
         TEXT.replace(DOT, "tosa.matmul %x"),

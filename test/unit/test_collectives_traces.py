@@ -116,6 +116,25 @@ def test_convert_plays_all_step_types(place, capsys):
     assert (record.kind, record.ranks, record.operand_bytes) == ("all_reduce", (0, 1, 2), 2 * MIB)
 
 
+def test_sizes_that_msccl_does_not_run_an_algorithm_for(place, capsys):
+    """Of an all-gather, they count all ranks' bytes, as those of nccl-tests do."""
+    line = ("generate", "ring", "--ranks", 4, "--size", MIB, "--output", "a", "--local-mem-bw", 50)
+    for kind, factor in (("all_reduce", 1), ("all_gather", 4)):
+        assert collective(*line, "--collective", kind, "--xml", "a.xml") == 0
+        text = (place / "a.xml").read_text()
+        for least, most, is_run in (
+            (0, 0, True), (0, factor * MIB, True), (0, factor * MIB - 1, False),
+            (factor * MIB + 1, 0, False),
+        ):  # fmt: skip
+            limits = text.replace('minBytes="0"', f'minBytes="{least}"')
+            limits = limits.replace('maxBytes="0"', f'maxBytes="{most}"')
+            (place / "b.xml").write_text(limits)
+            capsys.readouterr()
+            assert collective("convert", "b.xml", *line[4:]) == 0
+            warning = f"minBytes is {least} and maxBytes {most}"
+            assert (warning in capsys.readouterr().err) != is_run
+
+
 def test_system_keeps_what_was_there(place):
     first = ("--ranks", 4, "--size", MIB, "--output", "custom")
     assert collective("generate", "ring", *first, "--system", "sys") == 0

@@ -531,6 +531,44 @@ def test_combined_collectives_are_one_collective_each():
     assert result.step_time_s and "beyond measured bytes" in " ".join(result.warnings)
 
 
+NEURON = """HloModule SyncTensorsGraph.9
+
+%Add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %sum = f32[] add(%x, %y)
+}
+
+ENTRY %SyncTensorsGraph.9 (p: f32[8,4], q: f32[16]) -> (f32[32,4], f32[2,4], f32[4], f32[16], f32[]) {
+  %p = f32[8,4]{1,0} parameter(0)
+  %load = f32[8,4]{1,0} custom-call(%p), custom_call_target="AwsNeuronTransferWithStaticRing", api_version=API_VERSION_UNSPECIFIED
+  %q = f32[16]{0} parameter(1)
+  %zero = f32[] constant(0)
+  %reduced = (f32[16]{0}, f32[]) all-reduce(%q, %zero), replica_groups={{0,1,2,3}}, to_apply=%Add
+  %same = f32[16]{0} get-tuple-element(%reduced), index=0
+  %order = f32[] get-tuple-element(%reduced), index=1
+  %gathered = (f32[32,4]{1,0}, f32[]) all-gather(%load, %order), replica_groups={{0,1,2,3}}, dimensions={0}
+  %whole = f32[32,4]{1,0} get-tuple-element(%gathered), index=0
+  %order.1 = f32[] get-tuple-element(%gathered), index=1
+  %scattered = (f32[2,4]{1,0}, f32[], f32[4]{0}) reduce-scatter(%load, %order.1, %same), replica_groups={{0,1,2,3}}, dimensions={0}, to_apply=%Add
+  %part = f32[2,4]{1,0} get-tuple-element(%scattered), index=0
+  %order.2 = f32[] get-tuple-element(%scattered), index=1
+  %other = f32[4]{0} get-tuple-element(%scattered), index=2
+  ROOT %out = (f32[32,4]{1,0}, f32[2,4]{1,0}, f32[4]{0}, f32[16]{0}, f32[]) tuple(%whole, %part, %other, %same, %order.2)
+}
+"""  # noqa: E501
+
+
+def test_scalars_that_order_collectives_of_pytorch_are_no_operands():
+    """PyTorch/XLA writes them, and Neuron's PyTorch also calls without a version."""
+    module = read_text(NEURON)
+    assert module.operation.verify()
+    reduction, gather, scatter = list_comm_attrs(module)
+    assert (reduction.kind, reduction.operand_bytes) == ("all_reduce", 64 + 4)
+    assert (gather.kind, gather.operand_bytes, gather.result_bytes) == ("all_gather", 128, 512)
+    assert (scatter.kind, scatter.operand_bytes) == ("reduce_scatter", 128 + 64)
+
+
 def test_a_scheduled_program_is_not_compiled_again():
     with pytest.raises(HespasError, match="XLA has optimised this module already"):
         passes.run_pipeline(read_text(fill(STEP, OPS)), "xla-optimize{target=cpu}", PassRun())

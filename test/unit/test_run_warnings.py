@@ -167,7 +167,9 @@ def test_sweeps_and_estimates_warn_like_runs(place, capsys):
     texts = [str(row["warnings"]) for row in outcome.rows]
     assert all("; add --set form=fuse" in text for text in texts)  # an option of a sweep
     spelled = [json.loads(text.replace("--set form=fuse", "--form fuse")) for text in texts]
-    assert spelled == [warnings[:2], warnings]
+    *first, caveat = spelled[0]
+    assert [first, spelled[1]] == [warnings[:2], warnings]
+    assert caveat.startswith("system MI300X_4: 128 GB/s of each link is kept as published")
 
 
 def test_a_program_optimised_for_another_gpu(place, capsys):
@@ -224,6 +226,56 @@ def test_a_system_of_another_vendor(place, capsys):
     capsys.readouterr()
     (warning,) = collect_warnings(capsys, *flags, "mine")
     assert "system mine connects devices of AMD" in warning
+
+
+WIDENED = """
+func.func @main(%x: tensor<64x64xf8E4M3FN>, %w: tensor<64x64xf8E4M3FN>, %s: tensor<bf16>) -> tensor<64x64xbf16> {
+  %scale = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<bf16>) -> tensor<64x64xbf16>
+  %0 = "mhlo.fusion"(%x, %scale) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+  ^bb0(%a: tensor<64x64xf8E4M3FN>, %b: tensor<64x64xbf16>):
+    %1 = stablehlo.convert %a : (tensor<64x64xf8E4M3FN>) -> tensor<64x64xbf16>
+    %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    mhlo.return %2 : tensor<64x64xbf16>
+  }) : (tensor<64x64xf8E4M3FN>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %3 = "mhlo.fusion"(%0, %w, %scale) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
+  ^bb0(%a: tensor<64x64xbf16>, %b: tensor<64x64xf8E4M3FN>, %c: tensor<64x64xbf16>):
+    %4 = stablehlo.convert %b : (tensor<64x64xf8E4M3FN>) -> tensor<64x64xbf16>
+    %5 = stablehlo.multiply SCALED : tensor<64x64xbf16>
+    %6 = stablehlo.dot_general %a, %5, contracting_dims = [1] x [0] : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    mhlo.return %6 : tensor<64x64xbf16>
+  }) : (tensor<64x64xbf16>, tensor<64x64xf8E4M3FN>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  return %3 : tensor<64x64xbf16>
+}
+"""  # noqa: E501
+
+
+def test_products_of_8_bit_floats_at_the_rate_of_a_wider_type(place, capsys):
+    """cuBLAS multiplies them if the scale is one number; %c of a fusion is not known as one."""
+    for scaled, node, is_warned in (
+        ("%4, %4", "H100_80GB", False),
+        ("%4, %c", "H100_80GB", False),
+        ("%4, %one", "H100_80GB", True),
+        ("%one, %4", "H100_80GB", True),
+        ("%4, %one", "A100_SXM_40GB", False),
+    ):
+        text = WIDENED.replace("SCALED", scaled)
+        if "%one" in scaled:
+            line = "%n = stablehlo.constant dense<1.0> : tensor<bf16>\n"
+            line += "%one = stablehlo.broadcast_in_dim %n, dims = [] : (tensor<bf16>)"
+            text = text.replace("    %5 =", f"{line} -> tensor<64x64xbf16>\n    %5 =")
+        Path("step.mlir").write_text(text)
+        warnings = collect_warnings(capsys, "--node", node)
+        assert any("a product of 8-bit floats" in text for text in warnings) == is_warned
+
+
+def test_what_is_said_against_the_numbers_of_a_system(place, capsys):
+    Path("step.mlir").write_text(SINGLE)
+    argv = ["presets", "systems", "MI300X_4", "--output", "mine"]
+    assert run_tool_main(hespas.main, argv) == 0
+    capsys.readouterr()
+    for system in ("MI300X_4", "mine"):
+        warnings = collect_warnings(capsys, "--node", "MI300X", "--system", system)
+        assert warnings[-1].startswith(f"system {system}: 128 GB/s of each link is kept")
 
 
 def test_the_vendor_of_each_system_preset_is_known():

@@ -460,6 +460,28 @@ CALLS = [
         "tensor<4x8xbf16>",
         OpWork("reduction", 128, 64, (WorkPart("vector", "bf16", 256),)),
     ),
+    *(
+        (
+            f"AwsNeuron{name}",
+            "",
+            ("tensor<4x8xf32>",) * operands,
+            "tensor<4x8xf32>",
+            OpWork(kind, 128 * operands, 128, (WorkPart("vector", "f32", 32 * flops),), exp),
+        )
+        for name, operands, kind, flops, exp in (
+            ("Gelu", 1, "loop", 8, 32),
+            ("GeluBackward", 2, "loop", 8, 32),
+            ("Softmax", 1, "reduction", 5, 32),
+            ("SoftmaxBackward", 2, "reduction", 5, 0),
+        )
+    ),
+    (
+        "AwsNeuronTransferWithStaticRing",
+        "",
+        ("tensor<4xf32>",),
+        "tensor<4xf32>",
+        OpWork("free", 0, 0, ()),
+    ),
     (  # four passes over keys and values, and one over the keys
         "__cub$DeviceRadixSort",
         "",

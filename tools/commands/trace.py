@@ -209,6 +209,14 @@ def _convert_algorithm(options: argparse.Namespace) -> int:
     if name:
         program = dataclasses.replace(program, collective=name)
         check_program(program)
+    size = program.count_buffer_bytes(options.size)
+    smallest, largest = program.size_limits
+    if size < smallest or 0 < largest < size:
+        print(
+            f"warning: MSCCL does not run {program.name} for {size} bytes: minBytes is {smallest} "
+            f"and maxBytes {largest}",
+            file=sys.stderr,
+        )
     return _write_traces(program, options)
 
 

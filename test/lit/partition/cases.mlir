@@ -72,6 +72,31 @@ module @stated attributes {mhlo.is_dynamic = false, mhlo.num_partitions = 4 : i3
 
 // -----
 
+/// So does a mesh of Shardy, an op or in HLO's form, both of which PyTorch/XLA writes.
+
+// CHECK-LABEL: module @meshed
+// CHECK: @main(%{{.*}}: tensor<2x8xf32>) -> tensor<2x8xf32>
+module @meshed attributes {mhlo.is_dynamic = false} {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+    %0 = stablehlo.tanh %x : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @meshed_in_hlo
+// CHECK: @main(%{{.*}}: tensor<2x8xf32> {{.*}}) -> tensor<2x8xf32>
+module @meshed_in_hlo attributes {mhlo.is_dynamic = false, mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh = #sdy.mesh<[\22x\22=4]>}"}} {
+  func.func @main(%x: tensor<8x8xf32> {mhlo.frontend_attributes = {xla.sdy.sharding = "#sdy.sharding<@mesh, [{\22x\22}, {}]>"}, mhlo.sharding = "{devices=[4,1]<=[4]}"}) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
 /// Shardings that give all devices the same divide nothing.
 
 // CHECK-LABEL: module @replicated

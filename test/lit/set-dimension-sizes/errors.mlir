@@ -113,3 +113,34 @@ module {
     return
   }
 }
+
+// -----
+
+/// A size that is an element of a tensor is not known before the program runs.
+
+// CHECK: errors.mlir:{{[0-9]+}}:10: error: 'tensor.extract': a size is not computed from sizes of tensors and constants; export the module with static shapes
+module {
+  func.func public @main(%x: tensor<?xf32>, %n: tensor<1xindex>) -> tensor<?xf32> {
+    %c0 = arith.constant 0 : index
+    %0 = tensor.extract %n[%c0] : tensor<1xindex>
+    %1 = tensor.from_elements %0 : tensor<1xindex>
+    %2 = stablehlo.dynamic_reshape %x, %1 : (tensor<?xf32>, tensor<1xindex>) -> tensor<?xf32>
+    return %2 : tensor<?xf32>
+  }
+}
+
+// -----
+
+/// Neither is the size of a dimension whose number is computed.
+
+// CHECK: errors.mlir:{{[0-9]+}}:10: error: 'tensor.dim': the number of the dimension is not constant
+module {
+  func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+    %c0 = arith.constant 0 : index
+    %n = tensor.dim %x, %c0 : tensor<?xf32>
+    %0 = tensor.dim %x, %n : tensor<?xf32>
+    %1 = tensor.from_elements %0 : tensor<1xindex>
+    %2 = stablehlo.dynamic_reshape %x, %1 : (tensor<?xf32>, tensor<1xindex>) -> tensor<?xf32>
+    return %2 : tensor<?xf32>
+  }
+}
