@@ -44,15 +44,14 @@ def _format_place(name: str) -> str:
 
 
 @contextlib.contextmanager
-def run_wrappers_by_ops(module: torch.nn.Module | None) -> Iterator[None]:
-    """Let the wrappers of data parallelism in a module communicate by ops instead of by hooks."""
-    if module is None:
-        yield
-        return
+def run_wrappers_by_ops(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
+    """Let the wrappers of data parallelism in modules communicate by ops instead of by hooks."""
     saved = _SavedWeights()
-    units_of_states = _collect_units(module, saved)
+    units_of_states: dict[Any, list[_ShardedUnit]] = {}
+    for module in modules:
+        units_of_states |= _collect_units(module, saved)
     with contextlib.ExitStack() as stack:
-        for child in module.modules():
+        for child in (child for module in modules for child in module.modules()):
             if isinstance(child, DistributedDataParallel):
                 stack.enter_context(_replace_reducer(child))
         for state, units in units_of_states.items():
@@ -386,10 +385,10 @@ def _list_groups(module: torch.nn.Module) -> Sequence[Any]:
     return module._get_fsdp_state()._fsdp_param_groups if isinstance(module, FSDPModule) else ()
 
 
-def find_kept_groups(module: torch.nn.Module | None) -> dict[str, MeshPart]:
+def find_kept_groups(modules: Sequence[torch.nn.Module]) -> dict[str, MeshPart]:
     """Find the groups of devices that keep parameters between the passes, by their names."""
     groups: dict[str, MeshPart] = {}
-    for child in module.modules() if module is not None else ():
+    for child in (child for module in modules for child in module.modules()):
         for group in _list_groups(child):
             if group._use_post_forward_mesh:
                 mesh, kept = group.mesh_info, group.post_forward_mesh_info

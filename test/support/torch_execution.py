@@ -811,15 +811,132 @@ def compiled():
 
 
 def captured_model():
-    """A function around a model: its weights are arguments, not constants of the program."""
-    module, x = MLP().eval(), torch.randn(4, 32)
-    program = to_exportable("case", lambda x: module(x) * 2, (x,))
-    _, captured = program.args
-    shapes = sorted(tuple(leaf.shape) for leaf in captured.values())
-    assert shapes == [(32, 64), (64, 32)], shapes  # the biases are small
-    weights = {(64, 32): module.up.weight, (32, 64): module.down.weight}
-    values = {name: weights[tuple(leaf.shape)] for name, leaf in captured.items()}
-    return difference(through_xla(program, (x, values)), module(x) * 2)
+    """A function around a model and a tensor: both are arguments, no constants of the program."""
+    module, table, x = MLP().eval(), torch.randn(8, 32), torch.randn(4, 32)
+    program = to_exportable("case", lambda x: module(x) * 2 + table.sum(0), (x,))
+    _, weights, captured = program.args
+    assert sorted(weights) == sorted(dict(module.named_parameters()))
+    assert [tuple(leaf.shape) for leaf in captured.values()] == [(8, 32)]
+    values = (x, dict(module.named_parameters()), dict.fromkeys(captured, table))
+    return difference(through_xla(program, values), module(x) * 2 + table.sum(0))
+
+
+class Trainer:
+    """A training loop's body: gradients of two batches are added and clipped."""
+
+    def __init__(self, module, optimiser, clips=True, **options):
+        self.model, self.clips = module, clips
+        self.optimizer = optimiser(module.parameters(), lr=0.01, **options)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda count: 1)
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        for part in x.chunk(2):
+            with torch.profiler.record_function("loss"):
+                loss = self.model(part).pow(2).mean()
+            loss.backward()
+        if self.clips:
+            nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)
+        self.optimizer.step()
+        self.scheduler.step()
+        return loss.detach()
+
+
+class Tied(nn.Module):
+    """A language model whose output layer has the weights of its embedding; and a batch norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.embedding = nn.BatchNorm1d(16), nn.Embedding(16, 50)
+        self.head = nn.Linear(50, 16, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, x):
+        return self.head(self.embedding(x.argmax(-1))) + self.norm(x)
+
+
+def optimised_in_place():
+    """The second step of a trainer, which the program is, against PyTorch."""
+    worst = []
+    for module, optimiser, options in (
+        (MLP(16), torch.optim.SGD, {}),
+        (MLP(16), torch.optim.SGD, {"momentum": 0.9, "fused": True}),
+        (Tied(), torch.optim.AdamW, {"eps": 1e-3}),
+        (MLP(16), torch.optim.AdamW, {"eps": 1e-3, "foreach": True, "amsgrad": True}),
+        (MLP(16), torch.optim.Adam, {"eps": 1e-3, "fused": True}),
+        (MLP(16), torch.optim.Adagrad, {}),
+        (MLP(16), torch.optim.RMSprop, {"eps": 1e-3}),
+    ):
+        trainer, x = Trainer(module, optimiser, **options), torch.randn(4, 16)
+        trainer.step(x)
+        names = dict(module.named_parameters())
+        is_fused = optimiser is torch.optim.Adam  # which has the number of the step on the device
+
+        def collect(names=names, trainer=trainer, is_fused=is_fused):
+            model = {**names, **dict(trainer.model.named_buffers())}
+            optimizer = {
+                f"{name}.{key}": value
+                for name, parameter in names.items()
+                for key, value in trainer.optimizer.state[parameter].items()
+                if value is not None and (key != "step" or is_fused)
+            }
+            state = {"model": model, **({"optimizer": optimizer} if optimizer else {})}
+            return {
+                name: {key: value.detach().clone() for key, value in tensors.items()}
+                for name, tensors in state.items()
+            }
+
+        program, before = to_exportable("case", trainer.step, (x,)), collect()
+        assert program.donate_argnums == tuple(range(1, len(before) + 1))
+        result = through_xla(program, (x, *before.values()))
+        worst.append(difference(result, (trainer.step(x), collect())))
+    return max(worst)
+
+
+def gradients_in_place():
+    """Gradients that ``backward`` adds to parameters, of a module on the device meta, too."""
+    whole, x = nn.LSTM(8, 6), torch.randn(3, 2, 8)
+    with torch.device("meta"):
+        module = nn.LSTM(8, 6)
+
+    def differentiate(module, x):
+        loss = module(x)[0].pow(2).mean()
+        loss.backward()
+        return loss.detach()
+
+    program = to_exportable("case", functools.partial(differentiate, module), (x.to("meta"),))
+    state = dict(whole.named_parameters())
+    loss = differentiate(whole, x)
+    gradients = {name: parameter.grad for name, parameter in state.items()}
+    return difference(through_xla(program, (x, state)), (loss, {"gradients": gradients}))
+
+
+def arguments_in_place():
+    """A cache of keys that the program fills, and a count that it does not use otherwise."""
+    cache, count, x = torch.randn(2, 4, 8), torch.zeros(3), torch.randn(2, 8)
+
+    def fill(cache, count, x):
+        cache[:, 1] = x
+        count.add_(1)
+        return cache.sum()
+
+    program = to_exportable("case", fill, (cache, count, x))
+    assert program.donate_argnums == (0, 1)
+    result = through_xla(program, (cache, count, x))
+    new = {"cache": cache.clone(), "count": count.clone()}
+    return difference(result, (fill(*new.values(), x), new))
+
+
+def list_clipped_collectives():
+    """The collectives of a step around a model under ``fully_shard``, with clipped gradients."""
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    with torch.device("meta"):
+        module, x = nn.Sequential(MLP(), MLP()), torch.empty(16, 32)
+    for child in (*module, module):
+        fully_shard(child, mesh=mesh)
+    step = Trainer(module, torch.optim.AdamW, foreach=True).step
+    program = to_exportable("case", step, (x[:1],), mesh=mesh)
+    return list_collectives(program)
 
 
 class Positions(MLP):
@@ -840,9 +957,11 @@ def errors():
     x = torch.empty(4, 6, device="meta")
     mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
 
+    count = torch.zeros(())
+
     def in_place(x):
-        x.add_(1)
-        return x
+        count.add_(1)
+        return x * count
 
     def pad_rows(x, y):
         rows = torch.nested.as_nested_tensor([x, y], layout=torch.jagged)
@@ -860,13 +979,10 @@ def errors():
     with warnings.catch_warnings(action="ignore"):
         early_region = torch.autocast("cuda", torch.bfloat16)
     model = MLP()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimiser = torch.optim.LBFGS(model.parameters())
 
     def optimise(x):
-        loss = model(x).pow(2).mean()
-        loss.backward()
-        optimiser.step()
-        return loss
+        return optimiser.step(lambda: model(x).pow(2).mean())
 
     doubled = torch.library.custom_op(
         "hespas_test::relu", lambda x: x.relu() * 2, mutates_args=(), schema="(Tensor x) -> Tensor"
@@ -874,7 +990,10 @@ def errors():
     doubled.register_fake(torch.empty_like)
 
     cases = {
-        "in place": lambda: to_exportable("case", in_place, (x,)),
+        "captured in place": lambda: to_exportable("case", in_place, (torch.empty(4, 6),)),
+        "rank": lambda: to_exportable(
+            "case", lambda y: y, (x[:, 0],), mesh={"data": 2}, shardings={"y": P("data", "data")}
+        ),
         "pattern": lambda: to_exportable("case", torch.relu, (x,), shardings={"y": P("data")}),
         "no mesh": lambda: to_exportable(
             "case", MLP(), (distribute_tensor(x, mesh, [Replicate()]),)
@@ -946,6 +1065,9 @@ def main():
         "results that are objects": results_that_are_objects,
         "compiled": compiled,
         "captured model": captured_model,
+        "optimised in place": optimised_in_place,
+        "gradients in place": gradients_in_place,
+        "arguments in place": arguments_in_place,
         "attention": attention,
         "exported program with keywords": exported_program_with_keywords,
         "embedding bags": embedding_bags,
@@ -973,6 +1095,7 @@ def main():
                 "types": types,
                 "precisions": precisions,
                 "sharded collectives": list_sharded_collectives(),
+                "clipped collectives": list_clipped_collectives(),
                 "partly sharded collectives": list_sharded_collectives(4),
                 "replicated collectives": list_replicated_collectives(),
                 "unreduced type": list_sharded_collectives(reduce_dtype=None),
