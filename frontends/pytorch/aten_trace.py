@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.distributed.tensor import _collective_utils
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import checkpoint
 
@@ -45,7 +47,9 @@ def trace_aten_graph(
     Raises:
         HespasError: If control flow depends on values, or a captured tensor is modified in place.
     """
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    # For the counters of loops, but not for sizes and control flow that depend on values.
+    shapes_of_loops = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=shapes_of_loops)
     with mode:
         inputs = [torch.empty(shape, dtype=kind, device=device) for shape, kind in shapes]
     try:
@@ -73,19 +77,24 @@ def trace_aten_graph(
             f"the control flow of the program depends on the values of tensors ({error.func})",
             remedy="make that part depend only on shapes or on constants",
         ) from error
+    except GuardOnDataDependentSymNode as error:
+        raise HespasError(
+            "the gradient of torch.while_loop needs sizes that are not known before it runs",
+            remedy="use torch.no_grad if no gradient is needed, or a loop of Python or a scan",
+        ) from error
     except FakeTensorDeviceMismatchError as error:
         raise HespasError(
             f"the program uses tensors on several devices: {extract_first_line(str(error))}",
             remedy="pass a module, which may be on the device meta, instead of a function that "
             "captures it",
         ) from error
-    except (AssertionError, AttributeError) as error:
-        if not re.search("shape_env|unbacked_symbols", str(error)):
+    except (AssertionError, AttributeError, RuntimeError) as error:
+        if not re.search("shape_env|unbacked_symbols|is not tracked with proxy", str(error)):
             raise
         raise HespasError(
             "the program has sizes that are not known before it runs, such as those of nested "
-            "tensors and of torch.while_loop",
-            remedy="use padded tensors with a mask, and loops of Python",
+            "tensors",
+            remedy="use padded tensors with a mask",
         ) from error
     except TorchDynamoException as error:
         raise HespasError(
@@ -183,11 +192,13 @@ def _record_module_names(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
     started: list[int] = []
 
     def enter_module(child: torch.nn.Module, args: Any) -> None:
-        started.append(len(_get_traced_nodes()))
+        if not torch.compiler.is_compiling():  # a branch of torch.cond, which has no nodes yet
+            started.append(len(_get_traced_nodes()))
 
     def make_exit_hook(name: str) -> Callable[..., None]:
         def name_module_nodes(child: torch.nn.Module, args: Any, result: Any) -> None:
-            _name_new_nodes(started.pop(), name)
+            if not torch.compiler.is_compiling():
+                _name_new_nodes(started.pop(), name)
 
         return name_module_nodes
 
@@ -205,6 +216,20 @@ def _record_module_names(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
 @contextlib.contextmanager
 def _mark_recomputation() -> Iterator[None]:
     """Mark the nodes that ``torch.utils.checkpoint`` runs again for the backward pass."""
+
+    def apply_reentrantly(function: Callable[..., Any], *args: Any) -> Any:
+        runs = itertools.count()
+
+        def run(*operands: Any) -> Any:
+            if not next(runs):
+                return function(*operands)
+            with mark_recomputed_nodes():
+                return function(*operands)
+
+        return checkpoint_function.apply(run, *args)
+
+    checkpoint_function = checkpoint.CheckpointFunction
+    reentrant = types.SimpleNamespace(apply=apply_reentrantly)
     name = "_checkpoint_without_reentrant_generator"
     if hasattr(checkpoint, f"{name}_impl"):  # since torch 2.14
         name += "_impl"
@@ -217,7 +242,7 @@ def _mark_recomputation() -> Iterator[None]:
 
         return original(run_again, *args, **keywords)
 
-    with mock.patch.object(checkpoint, name, run):
+    with mock.patch.multiple(checkpoint, **{name: run, "CheckpointFunction": reentrant}):
         yield
 
 

@@ -26,6 +26,8 @@ import torch
 import torch.distributed as dist
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from torch import nn
+from torch._higher_order_ops.associative_scan import associative_scan
+from torch._higher_order_ops.scan import scan
 from torch.distributed import _functional_collectives as functional_collectives
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -451,6 +453,51 @@ def divided_attention():
     return difference(distributed(program, values), differentiate(*values))
 
 
+def step_by_parts(wrapper, module, optimiser, x):
+    """Make a step of two batches; gradients are reduced after the second one."""
+    first, second = x.chunk(2)
+    if isinstance(wrapper, DistributedDataParallel):
+        with wrapper.no_sync():
+            wrapper(first).pow(2).mean().backward()
+    else:
+        for sets in (wrapper.set_requires_gradient_sync, wrapper.set_reshard_after_backward):
+            sets(False)
+        wrapper(first).pow(2).mean().backward()
+        for sets in (wrapper.set_requires_gradient_sync, wrapper.set_reshard_after_backward):
+            sets(True)
+    wrapper(second).pow(2).mean().backward()
+    optimiser.step()
+
+
+def accumulated_gradients():
+    """Steps of both wrappers over accumulated gradients, against one device; and what they send."""
+    worst, mesh = [], init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    for kind in (DistributedDataParallel, fully_shard):
+        module = nn.Sequential(MLP(), nn.Linear(32, 8))
+        whole, x = copy.deepcopy(module), torch.randn(2, 8, 2, 32)  # parts of devices
+        if kind is fully_shard:
+            fully_shard(module[0], mesh=mesh)
+        wrapper = kind(module, **{"mesh" if kind is fully_shard else "device_mesh": mesh})
+        parameters = dict(whole.named_parameters())
+        optimiser = torch.optim.SGD(wrapper.parameters(), lr=0.1)
+        step = functools.partial(step_by_parts, wrapper, module, optimiser)
+        rows = x.transpose(0, 1).reshape(-1, 32)  # each device has rows of both batches
+        program = to_exportable("case", step, (rows,), mesh=mesh, shardings={"x": P("data")})
+        collectives = [name.split()[0] for name in list_collectives(program)]
+        # The outer unit is gathered once, the inner one after each forward pass, too.
+        assert collectives == (
+            [*["all_gather"] * 4, *["reduce_scatter"] * 2]
+            if kind is fully_shard
+            else ["all_reduce"]
+        ), collectives
+        result = distributed(program, (rows, parameters))
+        for part in x:
+            whole(part.reshape(-1, 32)).pow(2).mean().backward()
+        torch.optim.SGD(whole.parameters(), lr=0.1).step()
+        worst.append(difference(result, dict(whole.named_parameters())))
+    return max(worst)
+
+
 def list_replicated_collectives():
     """The collectives of a step of DistributedDataParallel."""
     mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
@@ -568,6 +615,127 @@ def checkpointed_training():
     return training_case(Checkpointed(), loss, torch.randn(4, 32))
 
 
+def reentrant_checkpoint():
+    """The older kind of checkpoint runs again, too."""
+    module = nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh())
+
+    def differentiate(x):
+        y = checkpoint(module, x.detach().requires_grad_(), use_reentrant=True)
+        y.pow(2).mean().backward()
+        return y.detach()
+
+    x = torch.randn(4, 32)
+    program = to_exportable("case", differentiate, (x,))
+    text = lower_exportable(program).as_text(debug_info=True)
+    assert len(re.findall(r"rematted_computation/\d/dot_general", text)) == 2
+    state = dict(module.named_parameters())
+    y, gradients = differentiate(x), {name: p.grad for name, p in state.items()}
+    return difference(through_xla(program, (x, state)), (y, {"gradients": gradients}))
+
+
+def control_flow():
+    """Ops with functions as arguments, with modules inside, and their gradients."""
+    layer, x = nn.Linear(8, 8), torch.randn(5, 8)
+
+    def choose(x, cond=torch.cond):
+        y = cond(x.sum() > 0, lambda x: layer(x), lambda x: x @ layer.weight, (x,))
+        y.pow(2).sum().backward()
+        return y.detach()
+
+    def walk(x, scan=scan):
+        last, rows = scan(lambda c, row: (torch.tanh(layer(c) + row), c * row), torch.zeros(8), x)
+        (last.sum() + rows.pow(2).sum()).backward()
+        return last.detach(), rows.detach()
+
+    def repeat(x, loop=torch.while_loop):
+        with torch.no_grad():
+            step = lambda i, x: (i + 1, torch.tanh(layer(x)))  # noqa: E731
+            return loop(lambda i, x: i < 3, step, (torch.tensor(0), x))
+
+    def accumulate(x, scan=associative_scan):
+        return scan(lambda a, b: a * b, x, 0, combine_mode="pointwise")
+
+    def loop_plainly(is_running, body, carried):
+        while is_running(*carried):
+            carried = body(*carried)
+        return carried
+
+    def scan_plainly(body, carried, rows):
+        results = []
+        for row in rows:
+            carried, result = body(carried, row)
+            results.append(result)
+        return carried, torch.stack(results)
+
+    plain = {
+        choose: lambda predicate, yes, no, args: (yes if predicate else no)(*args),
+        walk: scan_plainly,
+        repeat: loop_plainly,
+        accumulate: lambda function, x, dim, combine_mode: torch.cumprod(x, dim),
+    }
+    worst = []
+    for function, rule in plain.items():
+        layer.zero_grad()
+        expected, program = function(x, rule), to_exportable("case", function, (x,))
+        state = dict(layer.named_parameters())
+        if layer.weight.grad is not None:
+            gradients = {name: p.grad for name, p in state.items() if p.grad is not None}
+            expected = (expected, {"gradients": gradients})
+        values = (x,) if function is accumulate else (x, state)
+        worst.append(difference(through_xla(program, values), expected))
+    return max(worst)
+
+
+def own_ops():
+    """Ops of ``torch.library`` are what their functions for the CPU run."""
+    name = "hespas_test::scaled"
+
+    @torch.library.custom_op(name, mutates_args=(), device_types="cuda")
+    def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
+        raise NotImplementedError  # runs a kernel
+
+    @scale.register_kernel("cpu")
+    def _(x, factor):
+        y = x.clone()
+        y.mul_(factor)
+        return y.relu()
+
+    scale.register_fake(lambda x, factor: torch.empty_like(x))
+    scale.register_autograd(
+        lambda ctx, gradient: (scale(gradient, 3.0), None), setup_context=lambda *_, **__: None
+    )
+    return gradient_case(lambda x: scale(x, 2.0), torch.randn(4, 8))
+
+
+def dropped_attention():
+    """The mean of attention with dropout over 4,096 heads with equal values."""
+    q = torch.randn(64, 64, 4, 8).bfloat16()
+    attend = lambda q: functional.scaled_dot_product_attention(  # noqa: E731
+        q, q, torch.ones_like(q), dropout_p=0.25, is_causal=True
+    ).float().mean((0, 1, 3))  # fmt: skip
+    values = (q.float(),)
+    program = to_exportable("case", lambda q: attend(q.bfloat16()), values)
+    (result,) = through_xla(program, values)
+    return float(np.abs(result - 1).max())
+
+
+def list_uneven_exchanges():
+    """The operands and results of an uneven all-to-all, and of its gradient."""
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    exchange = functional_collectives.all_to_all_single_autograd
+    received, sent = [1, 2, 3, 4, 1, 2, 3, 5], [4, 3, 2, 1, 4, 3, 2, 1]
+
+    def differentiate(x):
+        x = x.detach().requires_grad_()
+        exchange(x, received, sent, mesh.get_group()).pow(2).sum().backward()
+        return x.grad
+
+    program = to_exportable("case", differentiate, (torch.empty(20, 32),), mesh=mesh)
+    text = lower_exportable(program).as_text()
+    found = re.findall(r"@ragged_all_to_all.*: \((tensor<\w+>).*-> (tensor<\w+>)", text)
+    return [" to ".join(pair) for pair in found]
+
+
 def find_autocast_types(device, dtype):
     """The types of results in a region of autocast, as a trace for a GPU has them."""
     kinds = {}
@@ -636,15 +804,24 @@ def products_of_eight_bits():
     worst = [difference(through_xla(packed, (x, w, scales)), x @ w.float().T * scales)]
     a, b = (torch.randn(n, 16).to(torch.float8_e4m3fn) for n in (32, 48))
     rows, columns = torch.rand(32, 1), torch.rand(1, 48)
-    for scale_a, scale_b in ((torch.tensor(0.5), torch.tensor(3.0)), (rows, columns)):
+    recipes = functional.ScalingType
+    for scale_a, scale_b, recipe in (
+        (torch.tensor(0.5), torch.tensor(3.0), recipes.TensorWise),
+        (rows, columns, recipes.RowWise),
+    ):
         multiply = lambda a, b, *scales: torch._scaled_mm(  # noqa: E731
             a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).T, *scales,
             out_dtype=torch.float32,
         )  # fmt: skip
+        multiply_by_recipe = lambda a, b, scale_a, scale_b, recipe=recipe: functional.scaled_mm(  # noqa: E731
+            a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).T, scale_a, recipe, scale_b,
+            recipe, output_dtype=torch.float32,
+        )  # fmt: skip
         values = (a.float(), b.float(), scale_a, scale_b)  # numpy has no type of 8 bits
-        program = to_exportable("case", multiply, values)
         expected = a.float() @ b.float().T * scale_a * scale_b
-        worst.append(difference(through_xla(program, values), expected))
+        for case in (multiply, multiply_by_recipe):
+            program = to_exportable("case", case, values)
+            worst.append(difference(through_xla(program, values), expected))
     return max(worst)
 
 
@@ -985,7 +1162,7 @@ def errors():
         return optimiser.step(lambda: model(x).pow(2).mean())
 
     doubled = torch.library.custom_op(
-        "hespas_test::relu", lambda x: x.relu() * 2, mutates_args=(), schema="(Tensor x) -> Tensor"
+        "hespas_test::relu", lambda x: x.numpy(), mutates_args=(), schema="(Tensor x) -> Tensor"
     )
     doubled.register_fake(torch.empty_like)
 
@@ -1058,6 +1235,7 @@ def main():
         "sharded training": sharded_training,
         "fully sharded training": fully_sharded_training,
         "replicated training": replicated_training,
+        "accumulated gradients": accumulated_gradients,
         "eager collectives": eager_collectives,
         "divided attention": divided_attention,
         "flexible attention": flexible_attention,
@@ -1072,6 +1250,10 @@ def main():
         "exported program with keywords": exported_program_with_keywords,
         "embedding bags": embedding_bags,
         "checkpointed training": checkpointed_training,
+        "reentrant checkpoint": reentrant_checkpoint,
+        "control flow": control_flow,
+        "own ops": own_ops,
+        "dropped attention": dropped_attention,
         "integer product": integer_product,
         "grouped products": grouped_products,
         "products of 8 bits": products_of_eight_bits,
@@ -1095,6 +1277,7 @@ def main():
                 "types": types,
                 "precisions": precisions,
                 "sharded collectives": list_sharded_collectives(),
+                "uneven exchanges": list_uneven_exchanges(),
                 "clipped collectives": list_clipped_collectives(),
                 "partly sharded collectives": list_sharded_collectives(4),
                 "replicated collectives": list_replicated_collectives(),
