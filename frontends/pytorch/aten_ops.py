@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 import torch
 import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
 
 from hespas.dialects.op_kinds import RECOMPUTATION_SCOPE
 from hespas.frontends.pytorch import (
     attention,
+    control_flow,
     embedding_bags,
     layer_functions,
     linear_algebra,
@@ -77,6 +81,7 @@ JAX_FUNCTIONS = {
     "_linalg_slogdet": linear_algebra.compute_log_determinant,
     "_linalg_solve_ex": linear_algebra.solve_equations,
     "_scaled_mm": matrix_products.apply_scaled_product,
+    "_scaled_mm_v2": matrix_products.apply_scaled_product_by_recipes,
     "_weight_int8pack_mm": matrix_products.apply_packed_product,
     "_weight_norm_interface_backward": layer_functions.differentiate_scaled_weight,
     "adaptive_max_pool2d": layer_functions.pool_maxima,
@@ -92,9 +97,6 @@ RANDOM_FUNCTIONS = {  # ... from a key and a tensor, whose shape and type the re
     "normal_functional": lambda key, x, mean=0.0, deviation=1.0: (
         mean + deviation * jax.random.normal(key, x.shape, x.dtype)
     ),
-}
-HIGHER_ORDER_REMEDIES = {
-    "cond": "make that part depend only on shapes or on constants",
 }
 MeshAxis = str | tuple[str, ...]  # an axis, or several that are one group
 REDUCTIONS = {"sum": jax.lax.psum, "avg": jax.lax.pmean, "max": jax.lax.pmax, "min": jax.lax.pmin}
@@ -251,6 +253,20 @@ def _find_ring_shift(received: Sequence[int], sent: Sequence[int]) -> int:
     return targets[0] if is_ring else 0
 
 
+def _exchange_unevenly(
+    x: Any, received: Sequence[int], sent: Sequence[int], axis: MeshAxis | MeshPart
+) -> Any:
+    """Send rows to each rank, and receive others from each, in the numbers that rank 0 has."""
+    output = jax.numpy.zeros((sum(received), *x.shape[1:]), x.dtype)
+    numbers = np.array([sent, received], np.int32)
+    starts = np.cumsum(numbers, 1, np.int32) - numbers
+    places = np.zeros_like(starts[0])  # where rank 0 writes in the results of all ranks
+    return jax.lax.ragged_all_to_all(
+        x, output, *map(jax.numpy.asarray, (starts[0], numbers[0], places, numbers[1])),
+        axis_name=axis,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class MeshPart:
     """Groups of ``size`` neighbours on a mesh axis."""
@@ -332,8 +348,13 @@ class JaxInterpreter(torch.fx.Interpreter):
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if isinstance(target, HigherOrderOperator):
-            remedy = HIGHER_ORDER_REMEDIES.get(target.name(), "write that part with other ops")
-            raise HespasError(f"there is no JAX function for the op {target.name()}", remedy=remedy)
+            function = control_flow.FUNCTIONS.get(target.name())
+            if function is None:
+                raise HespasError(
+                    f"there is no JAX function for the op {target.name()}",
+                    remedy="write that part with other ops",
+                )
+            return function(self.run_graph, *args, **kwargs)
         if not isinstance(target, OpOverload):
             return super().call_function(target, args, kwargs)
         if not any(getattr(value, "dtype", None) == jax.numpy.float32 for value in args):
@@ -343,6 +364,15 @@ class JaxInterpreter(torch.fx.Interpreter):
             torch.backends.cudnn.conv if is_convolution else torch.backends.cuda.matmul
         ):
             return self.call_op(target, args, kwargs)
+
+    def run_graph(self, graph: torch.fx.GraphModule, *operands: Any) -> Any:
+        """Run a graph that is an argument of an op; it counts its ops here."""
+        inner = JaxInterpreter(graph, self.axes, {})
+        inner.random = self.random
+        results = inner.run(*operands, enable_io_processing=False)
+        self.unfused_attentions += inner.unfused_attentions
+        self.grouped_products += inner.grouped_products
+        return results
 
     def call_op(self, target: OpOverload, args: Any, kwargs: Any) -> Any:
         """Compute an ATen op or one of an extension with JAX."""
@@ -362,11 +392,14 @@ class JaxInterpreter(torch.fx.Interpreter):
             return self.apply_collective(target, *args, **kwargs)
         if target.namespace == attention.NAMESPACE:
             if target._opname == "attention":
-                *results, is_fused = attention.apply_attention(*args, **kwargs)
+                key = self.random.get_and_rotate_prng_key() if args[-2] else None
+                *results, is_fused = attention.apply_attention(*args, key)
                 self.unfused_attentions += not is_fused
                 return results
             gradient, *_, differentiate = args
             return differentiate(gradient)
+        if definition := _maybe_get_opdef(target):
+            return self.run_own_op(definition, args, kwargs)
         op = self.find_function(target) or self.find_view_function(target)
         if op is None or not op.is_jax_function:
             raise HespasError(
@@ -382,6 +415,47 @@ class JaxInterpreter(torch.fx.Interpreter):
                 f"torchax's JAX function for {target} failed: {reason}",
                 remedy="write that part of the program with other ops",
             ) from error
+
+    def run_own_op(
+        self, definition: CustomOpDef, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Compute an op that ``torch.library.custom_op`` has defined, by the ops of its function.
+
+        A function for the CPU is preferred, because those for GPUs run kernels.
+        """
+        function = definition._backend_fns.get("cpu", definition._init_fn)
+        leaves, tree = pytree.tree_flatten((list(args), dict(kwargs)))
+        numbers = [number for number, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+        arrays = [leaves[number] for number in numbers]
+
+        def compute(*tensors: torch.Tensor) -> Any:
+            values = list(leaves)
+            for number, tensor in zip(numbers, tensors, strict=True):
+                values[number] = tensor
+            args, kwargs = pytree.tree_unflatten(values, tree)
+            return function(*args, **kwargs)
+
+        try:
+            return self.trace_function(compute, arrays).run(*arrays)
+        except Exception as error:  # whatever its code raises for fake tensors
+            reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
+            raise HespasError(
+                f"the function of the op {definition._qualname} cannot be traced: {reason}",
+                remedy="register one of PyTorch's ops for the CPU: OP.register_kernel('cpu')",
+            ) from error
+
+    def trace_function(
+        self, function: Callable[..., Any], operands: Sequence[Any]
+    ) -> JaxInterpreter:
+        """Trace a function of tensors that have the shapes and types of arrays."""
+        to_torch_dtype = _import_torchax("ops.mappings").j2t_dtype
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            samples = [torch.empty(x.shape, dtype=to_torch_dtype(x.dtype)) for x in operands]
+            pure = torch.func.functionalize(function, remove="mutations_and_views")
+            graph = make_fx(pure, get_op_decompositions())(*samples)
+        interpreter = JaxInterpreter(graph, self.axes, {})
+        interpreter.random = self.random
+        return interpreter
 
     def find_function(self, target: OpOverload) -> Any:
         """Find torchax's function of an op or of its other overloads; None if there is none."""
@@ -449,12 +523,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         function = JAX_FUNCTIONS.get(target._opname, known and known.func)
         if function is not None:
             return lambda *values: function(*values, *settings)
-        to_torch_dtype = _import_torchax("ops.mappings").j2t_dtype
-        with FakeTensorMode():
-            samples = [torch.empty(x.shape, dtype=to_torch_dtype(x.dtype)) for x in operands]
-            trace = make_fx(lambda *xs: target(*xs, *settings), get_op_decompositions())
-            graph = trace(*samples)
-        return JaxInterpreter(graph, self.axes, self.captured).run
+        return self.trace_function(lambda *xs: target(*xs, *settings), operands).run
 
     def apply_collective(self, target: OpOverload, *args: Any) -> Any:
         """Apply a functional collective of torch.distributed.
@@ -494,12 +563,13 @@ class JaxInterpreter(torch.fx.Interpreter):
             count = len(args[1])
             pairs = [(rank, (rank + shift) % count) for rank in range(count)]
             return jax.lax.ppermute(x, axis, pairs)
+        if name == "all_to_all_single":
+            return _exchange_unevenly(x, *args[1:3], axis)
         if name == "broadcast":
             if attention.get_platform() == "gpu":  # XLA has a broadcast there only
                 return jax.lax.pbroadcast(x, axis, args[1])
             return jax.lax.all_gather(x, axis)[args[1]]
         raise HespasError(
             f"{target} with {args[1:-1]} is not supported",
-            remedy="send equally much to each rank, or the whole tensor to the same neighbour in "
-            "the ring of ranks; reduce by sum, avg, max or min",
+            remedy="reduce by sum, avg, max or min",
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from unittest import mock
@@ -43,6 +43,7 @@ def compute_attention(
     mask: torch.Tensor | None,
     is_causal: bool,
     scale: float,
+    dropout: float,
     keeps_scores: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute attention ``[batch, heads, tokens, size]``, and what its gradient needs.
@@ -72,6 +73,7 @@ def _(
     mask: torch.Tensor | None,
     is_causal: bool,
     scale: float,
+    dropout: float,
     keeps_scores: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(
@@ -97,7 +99,7 @@ def _keep_operands(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -
 
 def _apply_gradient(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[Any, ...]:
     q, k, v, residual = ctx.saved_tensors
-    return (*differentiate_attention(gradient, q, k, v, residual), None, None, None, None)
+    return (*differentiate_attention(gradient, q, k, v, residual), *[None] * 5)
 
 
 compute_attention.register_autograd(_apply_gradient, setup_context=_keep_operands)
@@ -213,7 +215,13 @@ def _call_attention(
 ) -> torch.Tensor | None:
     """Call attention as an op; None if its operands have no kernel."""
     operands = (query, key, value)
-    if any(isinstance(x, DTensor) or x.dim() != 4 for x in operands) or dropout_p:
+    if all(x.dim() == 3 for x in operands):  # of one head
+        query, key, value = (x.unsqueeze(1) for x in operands)
+        if attn_mask is not None and attn_mask.dim() == 3:
+            attn_mask = attn_mask.unsqueeze(1)
+        result = _call_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+        return None if result is None else result.squeeze(1)
+    if any(isinstance(x, DTensor) or x.dim() != 4 for x in operands):
         return None
     if query.dtype not in _FUSED_TYPES or key.shape != value.shape:
         return None
@@ -225,7 +233,7 @@ def _call_attention(
         return None
     keeps_scores = torch.is_grad_enabled() and any(x.requires_grad for x in operands)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    return compute_attention(*operands, attn_mask, is_causal, factor, keeps_scores)[0]
+    return compute_attention(*operands, attn_mask, is_causal, factor, dropout_p, keeps_scores)[0]
 
 
 def apply_attention(
@@ -235,9 +243,11 @@ def apply_attention(
     mask: jax.Array | None,
     is_causal: bool,
     scale: float,
+    dropout: float,
     keeps_scores: bool,
+    dropout_key: jax.Array,
 ) -> tuple[jax.Array, Callable[[jax.Array], Any] | None, bool]:
-    """Compute attention with JAX.
+    """Compute attention with JAX; ``dropout_key`` is that of the weights that are dropped.
 
     Returns:
         The result, the function that computes the gradients, and whether a kernel computes them on
@@ -256,14 +266,63 @@ def apply_attention(
         rows = [x.transpose(0, 2, 1, 3) for x in operands]
         if platform == "gpu":
             with suppress(NotImplementedError, ValueError):  # cuDNN has no kernel for the shapes
-                mixed = jax.nn.dot_product_attention(*rows, implementation="cudnn", **choices)
+                if dropout:
+                    mixed = _drop_by_kernel(rows, dropout, **choices)
+                else:
+                    mixed = jax.nn.dot_product_attention(*rows, implementation="cudnn", **choices)
                 return mixed.transpose(0, 2, 1, 3)
             is_fused = False
+        if dropout:
+            return _drop_by_products(*operands, dropout, dropout_key, **choices)
         mixed = jax.nn.dot_product_attention(*rows, implementation="xla", **choices)
         return mixed.transpose(0, 2, 1, 3)
 
     result, differentiate = jax.vjp(attend, q, k, v) if keeps_scores else (attend(q, k, v), None)
     return result, differentiate, is_fused
+
+
+def _drop_by_kernel(
+    rows: Sequence[jax.Array],
+    dropout: float,
+    *,
+    is_causal: bool,
+    scale: float,
+    mask: jax.Array | None = None,
+    bias: jax.Array | None = None,
+) -> jax.Array:
+    """Compute attention with cuDNN's kernel, which drops a share of the weights."""
+    from jax._src.cudnn import fused_attention_stablehlo as kernel  # jax.nn has no dropout
+
+    masks = kernel.MaskType
+    return kernel.dot_product_attention(
+        *rows, bias, mask, scale=scale, dropout_rate=dropout,
+        mask_type=masks.CAUSAL if is_causal else masks.NO_MASK,
+    )  # fmt: skip
+
+
+def _drop_by_products(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    dropout: float,
+    key: jax.Array,
+    *,
+    is_causal: bool,
+    scale: float,
+    mask: jax.Array | None = None,
+    bias: jax.Array | None = None,
+) -> jax.Array:
+    """Compute attention with products and a softmax, of which a share of the weights is dropped."""
+    k, v = (jnp.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) * scale
+    scores = scores if bias is None else scores + bias
+    if is_causal:
+        mask = jnp.tril(jnp.ones(scores.shape[2:], bool))
+    scores = scores if mask is None else jnp.where(mask, scores, -jnp.inf)
+    weights = jax.nn.softmax(scores)
+    kept = jax.random.bernoulli(key, 1 - dropout, weights.shape)
+    weights = jnp.where(kept, weights / (1 - dropout), 0)
+    return jnp.einsum("bhqk,bhkd->bhqd", weights.astype(v.dtype), v)
 
 
 def scatter_to_zeros(

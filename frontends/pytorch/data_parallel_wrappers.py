@@ -44,15 +44,14 @@ def _format_place(name: str) -> str:
 
 
 @contextlib.contextmanager
-def run_wrappers_by_ops(module: torch.nn.Module | None) -> Iterator[None]:
-    """Let the wrappers of data parallelism in a module communicate by ops instead of by hooks."""
-    if module is None:
-        yield
-        return
+def run_wrappers_by_ops(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
+    """Let the wrappers of data parallelism in modules communicate by ops instead of by hooks."""
     saved = _SavedWeights()
-    units_of_states = _collect_units(module, saved)
+    units_of_states: dict[Any, list[_ShardedUnit]] = {}
+    for module in modules:
+        units_of_states |= _collect_units(module, saved)
     with contextlib.ExitStack() as stack:
-        for child in module.modules():
+        for child in (child for module in modules for child in module.modules()):
             if isinstance(child, DistributedDataParallel):
                 stack.enter_context(_replace_reducer(child))
         for state, units in units_of_states.items():
@@ -146,10 +145,14 @@ class _ShardedUnit:
     ``weights`` are the gathered parameters while a forward or backward pass uses them. If the unit
     is ``resharded``, they are dropped after the forward pass, but for the ``kept`` parts where some
     of the devices, ``kept_group``, hold a copy for the backward pass. ``flat`` are the gathered
-    parameters with the padding of a number of rows that the devices do not divide.
+    parameters with the padding of a number of rows that the devices do not divide. ``accumulated``
+    are the gradients of passes for which the user has put off their reduction, ``scattered`` those
+    that are not yet reduced over replicas, and ``whole`` the parameters that the user keeps between
+    passes.
     """
 
     def __init__(self, group: Any, resharded: bool, saved: _SavedWeights) -> None:
+        self.group = group
         self.parameters, self.mesh = group.fsdp_params, group.mesh_info
         for parameter in self.parameters:
             parameter.init_dtype_attrs(parameter.mp_policy)  # FSDP does when its hooks first run
@@ -170,6 +173,9 @@ class _ShardedUnit:
         self.weights: Any = None
         self.flat: list[torch.Tensor] = []
         self.kept: list[torch.Tensor] | None = None
+        self.accumulated: list[torch.Tensor | None] | None = None
+        self.scattered: torch.Tensor | None = None
+        self.whole: list[torch.Tensor] | None = None
 
     def get_weight(self, number: int) -> torch.Tensor:
         """Return a gathered parameter, which stays sharded over axes that are not FSDP's."""
@@ -195,6 +201,8 @@ class _ShardedUnit:
 
     def drop_weights(self) -> None:
         """Drop the weights, and what is kept of them, after the backward pass."""
+        if not self.group.reshard_after_backward and self.weights is not None:
+            self.whole = [weight.detach() for weight in self.weights]
         self.weights = self.kept = None
 
     def gather_shards(self, shards: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -202,6 +210,9 @@ class _ShardedUnit:
 
         Several types are gathered together, as bytes.
         """
+        if self.whole is not None:
+            whole, self.whole = self.whole, None
+            return [weight.clone() for weight in whole]
         types = [parameter.param_dtype for parameter in self.parameters]
         shards = [x.to(kind or x.dtype) for x, kind in zip(shards, types, strict=True)]
         group, parts = self.mesh.shard_process_group, [x.reshape(-1) for x in shards]
@@ -226,22 +237,31 @@ class _ShardedUnit:
         """Average gradients of gathered parameters over the devices, and return their shards.
 
         Without ``reduce_dtype`` in the policy, gradients are averaged in their own type, and since
-        torch 2.15 in that of the sharded parameters.
+        torch 2.15 in that of the sharded parameters. The result is None for those that the user
+        lets accumulate.
         """
         group = self.mesh.shard_process_group
+        gradients = self._accumulate_gradients(gradients)
+        if not self.group.reduce_grads:
+            self.accumulated = gradients
+            return [None] * len(gradients)
+        self.accumulated = None
         rows = {}
         for number, gradient in enumerate(gradients):
             if gradient is not None:
-                parameter = self.parameters[number]
-                dim = parameter.fsdp_placement.dim
-                kind = getattr(parameter, "unsharded_grad_dtype", parameter.reduce_dtype)
-                whole = _pad_dimension(gradient.to(kind or gradient.dtype), dim, group.size())
+                dim = self.parameters[number].fsdp_placement.dim
+                whole = _pad_dimension(gradient, dim, group.size())
                 rows[number] = whole.unflatten(dim, (group.size(), -1)).movedim(dim, 0)
         if not rows:
             return list(gradients)
         flat = torch.cat([row.reshape(group.size(), -1) for row in rows.values()], 1)
         reduced = run_collective("reduce_scatter_tensor", flat.view(-1), group, "avg", group.size())
         if hasattr(self.mesh, "replicate_process_group"):
+            if self.scattered is not None:
+                reduced = reduced + self.scattered
+            self.scattered = None if self.group.all_reduce_grads else reduced
+            if self.scattered is not None:
+                return [None] * len(gradients)
             reduced = run_collective(
                 "all_reduce", reduced, self.mesh.replicate_process_group, "avg"
             )
@@ -251,6 +271,25 @@ class _ShardedUnit:
             for (number, row), part in zip(rows.items(), parts, strict=True)
         }
         return [shards.get(number) for number in range(len(gradients))]
+
+    def _accumulate_gradients(
+        self, gradients: Sequence[torch.Tensor | None]
+    ) -> list[torch.Tensor | None]:
+        """Return gradients in the types in which they are reduced, with those put off before."""
+        sums: list[torch.Tensor | None] = []
+        for number, gradient in enumerate(gradients):
+            parameter = self.parameters[number]
+            kind = getattr(parameter, "unsharded_grad_dtype", parameter.reduce_dtype)
+            new = None if gradient is None else gradient.to(kind or gradient.dtype)
+            sums.append(_add_gradients(self.accumulated and self.accumulated[number], new))
+        return sums
+
+
+def _add_gradients(one: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
+    """Add two gradients, either of which may be absent."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
 
 
 class _GatherParameters(torch.autograd.Function):
@@ -272,11 +311,29 @@ class _GatherParameters(torch.autograd.Function):
 
 
 class _Bucket:
-    """Parameters whose gradients DistributedDataParallel averages by one collective."""
+    """Parameters whose gradients DistributedDataParallel averages by one collective.
+
+    ``accumulated`` are the gradients of passes within ``no_sync``, and ``is_synced`` tells whether
+    the gradients of the current pass are averaged.
+    """
 
     def __init__(self, places: list[list[tuple[torch.nn.Module, str]]], group: Any) -> None:
         self.places, self.group = places, group
         self.weights: Any = None
+        self.accumulated: list[torch.Tensor | None] | None = None
+        self.is_synced = True
+
+    def reduce_gradients(
+        self, gradients: Sequence[torch.Tensor], is_synced: bool
+    ) -> list[torch.Tensor | None]:
+        """Average gradients over the devices; the result is None for those that accumulate."""
+        kept = self.accumulated or [None] * len(gradients)
+        sums = [_add_gradients(*pair) for pair in zip(kept, gradients, strict=True)]
+        if not is_synced:
+            self.accumulated = sums
+            return [None] * len(sums)
+        self.accumulated = None
+        return [*_run_flat([x for x in sums if x is not None], "all_reduce", self.group, "avg")]
 
     def get_weight(self, number: int) -> torch.Tensor:
         """Return a parameter whose gradient is averaged."""
@@ -290,13 +347,13 @@ class _AverageGradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, bucket: _Bucket, *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.bucket = bucket
+        ctx.bucket, ctx.is_synced = bucket, bucket.is_synced
         return tuple(weight.view_as(weight) for weight in weights)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         ctx.bucket.weights = None
-        return (None, *_run_flat(gradients, "all_reduce", ctx.bucket.group, "avg"))
+        return (None, *ctx.bucket.reduce_gradients(gradients, ctx.is_synced))
 
 
 @contextlib.contextmanager
@@ -306,7 +363,7 @@ def _replace_reducer(wrapper: DistributedDataParallel) -> Iterator[None]:
 
     def run_module(*args: Any, **keywords: Any) -> Any:
         for bucket in buckets:
-            bucket.weights = None
+            bucket.weights, bucket.is_synced = None, wrapper.require_backward_grad_sync
         if wrapper.will_sync_module_buffers():
             _broadcast_buffers(wrapper)
         return wrapper.module(*args, **keywords)
@@ -386,10 +443,10 @@ def _list_groups(module: torch.nn.Module) -> Sequence[Any]:
     return module._get_fsdp_state()._fsdp_param_groups if isinstance(module, FSDPModule) else ()
 
 
-def find_kept_groups(module: torch.nn.Module | None) -> dict[str, MeshPart]:
+def find_kept_groups(modules: Sequence[torch.nn.Module]) -> dict[str, MeshPart]:
     """Find the groups of devices that keep parameters between the passes, by their names."""
     groups: dict[str, MeshPart] = {}
-    for child in module.modules() if module is not None else ():
+    for child in (child for module in modules for child in module.modules()):
         for group in _list_groups(child):
             if group._use_post_forward_mesh:
                 mesh, kept = group.mesh_info, group.post_forward_mesh_info

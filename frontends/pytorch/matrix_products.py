@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from hespas.support.errors import HespasError
 
@@ -81,6 +83,37 @@ def apply_scaled_product(
     product = product if result_scale is None else product * result_scale
     kind = _get_result_dtype(left, out_dtype)
     return product.astype(kind) if bias is None else product.astype(kind) + bias
+
+
+def apply_scaled_product_by_recipes(
+    left: Any,
+    right: Any,
+    left_scales: Sequence[Any],
+    left_recipes: Sequence[int],
+    left_swizzles: Sequence[int],
+    right_scales: Sequence[Any],
+    right_recipes: Sequence[int],
+    right_swizzles: Sequence[int],
+    bias: Any = None,
+    out_dtype: Any = None,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+) -> Any:
+    """Multiply matrices of 8 bits as ``apply_scaled_product``; of the op that states the recipes.
+
+    Raises:
+        HespasError: The scales are those of blocks.
+    """
+    scales = [
+        values[0] if len(values) == 1 else np.zeros((2, 2))  # of no whole matrix
+        for values in (left_scales, right_scales)
+    ]
+    shapes = (-1, 1), (1, -1)
+    left_scale, right_scale = (
+        x.reshape(shape) if x.size in (matrix.shape[n], 1) else x
+        for n, (x, shape, matrix) in enumerate(zip(scales, shapes, (left, right), strict=True))
+    )
+    return apply_scaled_product(left, right, left_scale, right_scale, bias, out_dtype=out_dtype)
 
 
 def apply_packed_product(left: Any, right: Any, scales: Any) -> Any:

@@ -91,6 +91,11 @@ def collect_tensor_leaves(
                 unused.discard(pattern or "")
                 spec = PartitionSpec() if pattern is None else patterns[pattern]
             shape = tuple(tensor.shape)
+            if len(spec) > len(shape):
+                raise HespasError(
+                    f"'{label}': {spec} does not fit {list(shape)}",
+                    remedy="write a pattern before it that matches this name, with P()",
+                )
             local = shape
             if is_local:
                 local, shape = _divide_shape(

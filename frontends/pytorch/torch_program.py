@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,13 @@ from torch.utils import _pytree as pytree
 
 from hespas.dialects.attrs import GROUPED_PRODUCTS, UNFUSED_ATTENTION
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.pytorch import aten_ops, aten_trace, data_parallel_wrappers, tensor_arguments
+from hespas.frontends.pytorch import (
+    aten_ops,
+    aten_trace,
+    data_parallel_wrappers,
+    held_state,
+    tensor_arguments,
+)
 from hespas.frontends.pytorch.tensor_arguments import TensorLeaf
 from hespas.support.errors import HespasError
 
@@ -43,8 +50,12 @@ def to_exportable(
     Only the shapes and types of tensors are used, so models and inputs can be made on the device
     ``meta``. A module becomes a function of its weights, its buffers and ``args``; it returns the
     module's result and, in training mode, its buffers. A result that is an object becomes a
-    dictionary of its fields, and what ``torch.compile`` returned is traced as it was before. Large
-    tensors that a function captures, such as the weights of a model, become arguments too.
+    dictionary of its fields, and what ``torch.compile`` returned is traced as it was before.
+
+    The tensors of modules and optimisers that a function captures become arguments after ``args``,
+    by the names of the variables, and so do large tensors that it captures otherwise. If the
+    program modifies an argument in place, it returns its result and a dictionary with the new
+    values of such arguments, which are donated, and with the ``gradients`` that no optimiser used.
 
     Args:
         name: The name of the program.
@@ -63,33 +74,18 @@ def to_exportable(
         HespasError: If the program cannot be expressed in JAX, or has an old wrapper of FSDP.
             Errors of torch are passed on.
     """
-    keywords: list[str] = []
-    if isinstance(program, torch.export.ExportedProgram):
-        keywords = _list_keywords(program, len(args))
-        program = program.module()
-    program = _get_uncompiled_program(program)
-    module = program if isinstance(program, torch.nn.Module) else getattr(program, "module", None)
-    if isinstance(module, torch.nn.Module):
-        data_parallel_wrappers.check_wrappers(module)
-    known = dict(facts or {})
-    if module is not None:
-        known.setdefault("parameters", sum(weight.numel() for weight in module.parameters()))
-    function = program
-    if module is not None and program is module:
-        function = _functionalise_module(program, keywords)
-        positional_count = len(args) - len(keywords)
-        names = tensor_arguments.name_arguments(program.forward, positional_count)
-        taken = (WEIGHTS, BUFFERS)
-        labels = [*taken, *(f"{n}_" if n in taken else n for n in (*names, *keywords))]
-        args = (dict(program.named_parameters()), dict(program.named_buffers()), *args)
-    else:
-        labels = tensor_arguments.name_arguments(program, len(args))
     manual = mesh if isinstance(mesh, DeviceMesh) else None
     axes = _get_mesh_axes(mesh)
+    source = _prepare_call(program, args, manual)
+    labels, args = source.labels, source.args
+    known = dict(facts or {})
+    if source.modules:
+        weights = {weight for module in source.modules for weight in module.parameters()}
+        known.setdefault("parameters", sum(weight.numel() for weight in weights))
     leaves = tensor_arguments.collect_tensor_leaves(
         labels, args, shardings or {}, axes, manual is not None
     )
-    traced = _trace_function(function, args, leaves, module, manual)
+    traced = _trace_function(source, leaves, manual)
     captured = _collect_captured_tensors(traced.graph)
 
     def run_traced_graph(*tree: Any) -> Any:
@@ -106,7 +102,7 @@ def to_exportable(
             known.pop(fact, None)
             if count:
                 known[fact] = count
-        return pytree.tree_unflatten(list(values), traced.result)
+        return traced.assemble_results(values, leaf_values)
 
     specs = tensor_arguments.rebuild_arguments(args, {leaf.path: leaf.spec for leaf in leaves})
     if captured:
@@ -131,9 +127,68 @@ def to_exportable(
         (*arguments, captured) if captured else arguments,
         mesh=axes,
         in_shardings=specs if axes else None,
-        donate_argnums=donate_argnums,
+        donate_argnums=tuple(sorted({*donate_argnums, *traced.list_changed_arguments()})),
         facts=known,
     )
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function of tensors that is traced.
+
+    Attributes:
+        function: The function. It returns its result, and gradients by the names of parameters.
+        args: Its arguments.
+        labels: The names of the arguments.
+        modules: The modules that it calls.
+    """
+
+    function: Callable[..., tuple[Any, dict[str, torch.Tensor]]]
+    args: tuple[Any, ...]
+    labels: list[str]
+    modules: list[torch.nn.Module]
+
+
+def _prepare_call(program: Any, args: tuple[Any, ...], mesh: DeviceMesh | None) -> _Call:
+    """Turn a program into a function whose state is among its arguments."""
+    keywords: list[str] = []
+    if isinstance(program, torch.export.ExportedProgram):
+        keywords = _list_keywords(program, len(args))
+        program = program.module()
+    program = _get_uncompiled_program(program)
+    if isinstance(program, torch.nn.Module):
+        data_parallel_wrappers.check_wrappers(program)
+        names = tensor_arguments.name_arguments(program.forward, len(args) - len(keywords))
+        taken = (WEIGHTS, BUFFERS)
+        labels = [*taken, *(f"{n}_" if n in taken else n for n in (*names, *keywords))]
+        args = (dict(program.named_parameters()), dict(program.named_buffers()), *args)
+        return _Call(_functionalise_module(program, keywords), args, labels, [program])
+    labels = tensor_arguments.name_arguments(program, len(args))
+    if isinstance(module := getattr(program, "module", None), torch.nn.Module):
+        data_parallel_wrappers.check_wrappers(module)
+        return _Call(lambda *values: (program(*values), {}), args, labels, [module])
+    held = held_state.find_held_state(program)
+    for module in held.modules.values():
+        data_parallel_wrappers.check_wrappers(module)
+    stateful = held_state.StatefulFunction(
+        program, held, functools.partial(_make_fake_like, device=_get_device(mesh))
+    )
+    for name in stateful.tensors:
+        while name in labels:
+            name += "_"
+        labels.append(name)
+    args = (*args, *stateful.tensors.values())
+    return _Call(stateful, args, labels, [*held.modules.values()])
+
+
+def _get_device(mesh: DeviceMesh | None) -> str:
+    return mesh.device_type if mesh is not None else "cpu"
+
+
+def _make_fake_like(tensor: torch.Tensor, device: str) -> torch.Tensor:
+    local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    fake = torch.empty(local.shape, dtype=local.dtype, device=device)
+    return _to_distributed_tensor(fake, tensor)
 
 
 def _get_uncompiled_program(program: Any) -> Any:
@@ -177,19 +232,56 @@ def _functionalise_module(module: torch.nn.Module, keywords: Sequence[str]) -> C
             positional = args[: len(args) - len(keywords)]
             named = dict(zip(keywords, args[len(positional) :], strict=True))
             result = functional_call(module, {**weights, **changed}, positional, named)
-        return (result, changed) if changed and module.training else result
+        return ((result, changed) if changed and module.training else result), {}
 
     return call_functionally
 
 
 @dataclass(frozen=True)
 class _TracedGraph:
-    """A traced graph, the tree and shardings of its results, and the mesh axes by process group."""
+    """A traced graph.
+
+    Attributes:
+        graph: The graph. It returns the leaves of ``result``, and the new values of arguments.
+        result: The tree of the function's result and of gradients by name.
+        specs: The shardings of the leaves of ``result``.
+        groups: The mesh axes by process group.
+        source: What was traced.
+        leaves: The tensors among its arguments.
+        changed: The numbers of the leaves of which the graph returns new values.
+    """
 
     graph: torch.fx.GraphModule
     result: Any
     specs: list[PartitionSpec]
     groups: dict[str, aten_ops.MeshAxis | aten_ops.MeshPart]
+    source: _Call
+    leaves: list[TensorLeaf]
+    changed: list[int]
+
+    def list_changed_arguments(self) -> list[int]:
+        """List the numbers of the arguments that have a tensor that the program changes."""
+        return sorted({self.leaves[number].path[0] for number in self.changed})
+
+    def assemble_results(self, values: Sequence[Any], leaf_values: Sequence[Any]) -> Any:
+        """Build the results of the program from those of the graph.
+
+        Args:
+            values: The results of the graph.
+            leaf_values: The tensors among the arguments.
+        """
+        count = self.result.num_leaves
+        result, gradients = pytree.tree_unflatten(list(values[:count]), self.result)
+        pairs = zip(self.leaves, leaf_values, strict=True)
+        new = {leaf.path: value for leaf, value in pairs}
+        for number, value in zip(self.changed, values[count:], strict=True):
+            new[self.leaves[number].path] = value
+        arguments = tensor_arguments.rebuild_arguments(self.source.args, new)
+        labels = self.source.labels
+        state = {labels[number]: arguments[number] for number in self.list_changed_arguments()}
+        if gradients:
+            state[held_state.GRADIENTS] = gradients
+        return (result, state) if state else result
 
 
 def _collect_captured_tensors(graph: torch.fx.GraphModule) -> dict[str, jax.ShapeDtypeStruct]:
@@ -207,11 +299,7 @@ def _collect_captured_tensors(graph: torch.fx.GraphModule) -> dict[str, jax.Shap
 
 
 def _trace_function(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    leaves: list[TensorLeaf],
-    module: torch.nn.Module | None,
-    mesh: Any,
+    source: _Call, leaves: list[TensorLeaf], mesh: DeviceMesh | None
 ) -> _TracedGraph:
     axes = _get_mesh_axes(mesh)
     trees: list[Any] = []
@@ -220,20 +308,23 @@ def _trace_function(
     def run_on_leaves(*tensors: torch.Tensor) -> list[Any]:
         pairs = zip(leaves, tensors, strict=True)
         values = {leaf.path: _to_distributed_tensor(tensor, leaf.tensor) for leaf, tensor in pairs}
-        result = function(*tensor_arguments.rebuild_arguments(args, values, constants=True))
-        results, tree = pytree.tree_flatten(to_plain_result(result))
+        args = tensor_arguments.rebuild_arguments(source.args, values, constants=True)
+        result, gradients = source.function(*args)
+        results, tree = pytree.tree_flatten((to_plain_result(result), gradients))
         trees.append(tree)
         return [_to_local_result(result, axes, specs) for result in results]
 
     shapes = [(leaf.local, leaf.dtype) for leaf in leaves]
-    device = mesh.device_type if mesh is not None else "cpu"
-    with data_parallel_wrappers.run_wrappers_by_ops(module):
-        graph = aten_trace.trace_aten_graph(run_on_leaves, shapes, module, device)
+    with data_parallel_wrappers.run_wrappers_by_ops(source.modules):
+        graph = aten_trace.trace_aten_graph(
+            run_on_leaves, shapes, source.modules, _get_device(mesh)
+        )
     groups: dict[str, aten_ops.MeshAxis | aten_ops.MeshPart] = {
-        **data_parallel_wrappers.find_kept_groups(module),
+        **data_parallel_wrappers.find_kept_groups(source.modules),
         **(_find_axis_groups(graph, mesh) if mesh is not None else {}),
     }
-    return _TracedGraph(graph, trees[0], specs, groups)
+    changed = aten_trace.return_changed_inputs(graph)
+    return _TracedGraph(graph, trees[0], specs, groups, source, leaves, changed)
 
 
 def _find_axis_groups(graph: torch.fx.GraphModule, mesh: DeviceMesh) -> dict[str, Any]:
@@ -310,7 +401,9 @@ def _shard_over_mesh(
     run: Callable[..., Any], specs: Any, traced: _TracedGraph
 ) -> Callable[..., Any]:
     """Wrap the program of one device as the program of all devices of the context's mesh."""
-    results = pytree.tree_unflatten(traced.specs, traced.result)
+    leaf_specs = [leaf.spec for leaf in traced.leaves]
+    changed_specs = [leaf_specs[number] for number in traced.changed]
+    results = traced.assemble_results([*traced.specs, *changed_specs], leaf_specs)
 
     def call_sharded(*tree: Any) -> Any:
         return jax.shard_map(run, in_specs=specs, out_specs=results, check_vma=False)(*tree)

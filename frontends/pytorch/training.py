@@ -54,7 +54,9 @@ class TorchTrainingStep:
         buffers = {k: v.clone() for k, v in state["buffers"].items()}
 
         # The backward pass may run parts of the module again (torch.utils.checkpoint).
-        state_of_module = _reparametrize_module(self.module, {**weights, **buffers})
+        state_of_module = _reparametrize_module(
+            self.module, {**weights, **buffers}, tie_weights=True
+        )
         with torch.enable_grad(), state_of_module:
             loss = self.loss(self.module, *batch)
             gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)

@@ -157,6 +157,16 @@ class ScalarEvaluator:
             self._known[value] = self.evaluate_with_bindings(value, {})
         return self._known[value]
 
+    def find_element(self, array: ir.Value, index: Sequence[int]) -> Number | None:
+        """Find an element of an array; None if the IR does not determine it."""
+        steps, answer = self._evaluate_element(array, index, {}), None
+        while True:
+            try:
+                value = steps.send(answer)
+            except StopIteration as done:
+                return done.value
+            answer = self.find_scalar_value(value)
+
     def find_selected_branch(self, op: ir.Operation) -> int | None:
         """Find the branch that the IR selects, or None. A case out of range runs the last one."""
         selector = self.find_scalar_value(op.operands[0])

@@ -25,6 +25,7 @@ from hespas.estimators.op_content import render_op_text
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import (
+    ARITHMETIC,
     Number,
     ScalarEvaluator,
     build_scalar_evaluator,
@@ -52,6 +53,9 @@ MAX_ASSUMED_TRIPS = 10_000  # a larger maximum is there to end a loop at all, an
 MAX_PATHS_TO_LOOP = 1_000  # from the loops around a loop to it, which multiply from call to call
 MAX_EXECUTIONS = 2_000  # of a loop whose count is found for each of them
 
+
+# Ops of which an element depends on the same elements of the operands, or on single numbers.
+LANE_OPS = frozenset((*ARITHMETIC, "broadcast_in_dim", "compare", "constant", "convert", "select"))
 
 # The condition of a loop, and the values of the next iteration.
 _Iteration = tuple[ir.Value, list[ir.Value]]
@@ -195,7 +199,8 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
     """Find how often the body of a loop runs; None if the IR does not determine it.
 
     A loop that counts in constant steps is solved directly. Any other loop is run on the values
-    that its condition depends on, up to ``MAX_LOOP_STEPS`` iterations.
+    that its condition depends on, up to ``MAX_LOOP_STEPS`` iterations; one of lanes that start from
+    different values, for each of them.
     """
     carried = _find_condition_inputs(loop, scalars.functions)
     if carried is None:
@@ -204,7 +209,7 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
     for number in carried:
         start = scalars.find_scalar_value(loop.operands[number])
         if start is None:
-            return None
+            return _find_trips_of_lanes(loop, scalars, carried)
         state[number] = start
     solved_count = _solve_counted_loop(loop, scalars, state)
     if solved_count is not None:
@@ -215,6 +220,60 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
         if not continues:
             return count
     return None
+
+
+def _find_trips_of_lanes(
+    loop: ir.Operation, scalars: ScalarEvaluator, carried: Sequence[int]
+) -> int | None:
+    """Find how often the longest lane of a loop of lanes runs; None if the IR does not say."""
+    lane = _find_longest_lane(loop, scalars)
+    if lane is None or _mixes_lanes(lane, carried):
+        return None
+    shape = ir.RankedTensorType(lane[0].type).shape
+    longest = steps = 0
+    seen: set[tuple[Number, ...]] = set()
+    for index in itertools.product(*map(range, shape)):
+        state: dict[int, Number] = {}
+        for number in carried:
+            start = loop.operands[number]
+            is_of_lanes = ir.RankedTensorType(start.type).shape == shape
+            known = (
+                scalars.find_element(start, index)
+                if is_of_lanes
+                else scalars.find_scalar_value(start)
+            )
+            if known is None:
+                return None
+            state[number] = known
+        if (key := tuple(state.values())) in seen:
+            continue
+        seen.add(key)
+        for count, continues, values in _run_loop(loop, scalars, carried, state, lane):
+            steps += 1
+            if continues is None or len(values) < len(state) or steps > MAX_LOOP_STEPS:
+                return None
+            if not continues:
+                longest = max(longest, count)
+                break
+        else:
+            return None
+    return longest
+
+
+def _mixes_lanes(lane: _Iteration, carried: Sequence[int]) -> bool:
+    """Return whether what decides about a lane reads others, or ops that may do so."""
+    condition, steps = lane
+    pending, seen = [condition, *(steps[number] for number in carried)], set[ir.Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen or isinstance(value, ir.BlockArgument):
+            continue
+        seen.add(value)
+        op = get_defining_op(value)
+        if op is None or get_op_kind(op) not in LANE_OPS:
+            return True
+        pending += op.operands
+    return False
 
 
 def find_mean_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> Fraction | None:

@@ -26,6 +26,8 @@ import torch
 import torch.distributed as dist
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from torch import nn
+from torch._higher_order_ops.associative_scan import associative_scan
+from torch._higher_order_ops.scan import scan
 from torch.distributed import _functional_collectives as functional_collectives
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -451,6 +453,51 @@ def divided_attention():
     return difference(distributed(program, values), differentiate(*values))
 
 
+def step_by_parts(wrapper, module, optimiser, x):
+    """Make a step of two batches; gradients are reduced after the second one."""
+    first, second = x.chunk(2)
+    if isinstance(wrapper, DistributedDataParallel):
+        with wrapper.no_sync():
+            wrapper(first).pow(2).mean().backward()
+    else:
+        for sets in (wrapper.set_requires_gradient_sync, wrapper.set_reshard_after_backward):
+            sets(False)
+        wrapper(first).pow(2).mean().backward()
+        for sets in (wrapper.set_requires_gradient_sync, wrapper.set_reshard_after_backward):
+            sets(True)
+    wrapper(second).pow(2).mean().backward()
+    optimiser.step()
+
+
+def accumulated_gradients():
+    """Steps of both wrappers over accumulated gradients, against one device; and what they send."""
+    worst, mesh = [], init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    for kind in (DistributedDataParallel, fully_shard):
+        module = nn.Sequential(MLP(), nn.Linear(32, 8))
+        whole, x = copy.deepcopy(module), torch.randn(2, 8, 2, 32)  # parts of devices
+        if kind is fully_shard:
+            fully_shard(module[0], mesh=mesh)
+        wrapper = kind(module, **{"mesh" if kind is fully_shard else "device_mesh": mesh})
+        parameters = dict(whole.named_parameters())
+        optimiser = torch.optim.SGD(wrapper.parameters(), lr=0.1)
+        step = functools.partial(step_by_parts, wrapper, module, optimiser)
+        rows = x.transpose(0, 1).reshape(-1, 32)  # each device has rows of both batches
+        program = to_exportable("case", step, (rows,), mesh=mesh, shardings={"x": P("data")})
+        collectives = [name.split()[0] for name in list_collectives(program)]
+        # The outer unit is gathered once, the inner one after each forward pass, too.
+        assert collectives == (
+            [*["all_gather"] * 4, *["reduce_scatter"] * 2]
+            if kind is fully_shard
+            else ["all_reduce"]
+        ), collectives
+        result = distributed(program, (rows, parameters))
+        for part in x:
+            whole(part.reshape(-1, 32)).pow(2).mean().backward()
+        torch.optim.SGD(whole.parameters(), lr=0.1).step()
+        worst.append(difference(result, dict(whole.named_parameters())))
+    return max(worst)
+
+
 def list_replicated_collectives():
     """The collectives of a step of DistributedDataParallel."""
     mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
@@ -568,6 +615,127 @@ def checkpointed_training():
     return training_case(Checkpointed(), loss, torch.randn(4, 32))
 
 
+def reentrant_checkpoint():
+    """The older kind of checkpoint runs again, too."""
+    module = nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh())
+
+    def differentiate(x):
+        y = checkpoint(module, x.detach().requires_grad_(), use_reentrant=True)
+        y.pow(2).mean().backward()
+        return y.detach()
+
+    x = torch.randn(4, 32)
+    program = to_exportable("case", differentiate, (x,))
+    text = lower_exportable(program).as_text(debug_info=True)
+    assert len(re.findall(r"rematted_computation/\d/dot_general", text)) == 2
+    state = dict(module.named_parameters())
+    y, gradients = differentiate(x), {name: p.grad for name, p in state.items()}
+    return difference(through_xla(program, (x, state)), (y, {"gradients": gradients}))
+
+
+def control_flow():
+    """Ops with functions as arguments, with modules inside, and their gradients."""
+    layer, x = nn.Linear(8, 8), torch.randn(5, 8)
+
+    def choose(x, cond=torch.cond):
+        y = cond(x.sum() > 0, lambda x: layer(x), lambda x: x @ layer.weight, (x,))
+        y.pow(2).sum().backward()
+        return y.detach()
+
+    def walk(x, scan=scan):
+        last, rows = scan(lambda c, row: (torch.tanh(layer(c) + row), c * row), torch.zeros(8), x)
+        (last.sum() + rows.pow(2).sum()).backward()
+        return last.detach(), rows.detach()
+
+    def repeat(x, loop=torch.while_loop):
+        with torch.no_grad():
+            step = lambda i, x: (i + 1, torch.tanh(layer(x)))  # noqa: E731
+            return loop(lambda i, x: i < 3, step, (torch.tensor(0), x))
+
+    def accumulate(x, scan=associative_scan):
+        return scan(lambda a, b: a * b, x, 0, combine_mode="pointwise")
+
+    def loop_plainly(is_running, body, carried):
+        while is_running(*carried):
+            carried = body(*carried)
+        return carried
+
+    def scan_plainly(body, carried, rows):
+        results = []
+        for row in rows:
+            carried, result = body(carried, row)
+            results.append(result)
+        return carried, torch.stack(results)
+
+    plain = {
+        choose: lambda predicate, yes, no, args: (yes if predicate else no)(*args),
+        walk: scan_plainly,
+        repeat: loop_plainly,
+        accumulate: lambda function, x, dim, combine_mode: torch.cumprod(x, dim),
+    }
+    worst = []
+    for function, rule in plain.items():
+        layer.zero_grad()
+        expected, program = function(x, rule), to_exportable("case", function, (x,))
+        state = dict(layer.named_parameters())
+        if layer.weight.grad is not None:
+            gradients = {name: p.grad for name, p in state.items() if p.grad is not None}
+            expected = (expected, {"gradients": gradients})
+        values = (x,) if function is accumulate else (x, state)
+        worst.append(difference(through_xla(program, values), expected))
+    return max(worst)
+
+
+def own_ops():
+    """Ops of ``torch.library`` are what their functions for the CPU run."""
+    name = "hespas_test::scaled"
+
+    @torch.library.custom_op(name, mutates_args=(), device_types="cuda")
+    def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
+        raise NotImplementedError  # runs a kernel
+
+    @scale.register_kernel("cpu")
+    def _(x, factor):
+        y = x.clone()
+        y.mul_(factor)
+        return y.relu()
+
+    scale.register_fake(lambda x, factor: torch.empty_like(x))
+    scale.register_autograd(
+        lambda ctx, gradient: (scale(gradient, 3.0), None), setup_context=lambda *_, **__: None
+    )
+    return gradient_case(lambda x: scale(x, 2.0), torch.randn(4, 8))
+
+
+def dropped_attention():
+    """The mean of attention with dropout over 4,096 heads with equal values."""
+    q = torch.randn(64, 64, 4, 8).bfloat16()
+    attend = lambda q: functional.scaled_dot_product_attention(  # noqa: E731
+        q, q, torch.ones_like(q), dropout_p=0.25, is_causal=True
+    ).float().mean((0, 1, 3))  # fmt: skip
+    values = (q.float(),)
+    program = to_exportable("case", lambda q: attend(q.bfloat16()), values)
+    (result,) = through_xla(program, values)
+    return float(np.abs(result - 1).max())
+
+
+def list_uneven_exchanges():
+    """The operands and results of an uneven all-to-all, and of its gradient."""
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    exchange = functional_collectives.all_to_all_single_autograd
+    received, sent = [1, 2, 3, 4, 1, 2, 3, 5], [4, 3, 2, 1, 4, 3, 2, 1]
+
+    def differentiate(x):
+        x = x.detach().requires_grad_()
+        exchange(x, received, sent, mesh.get_group()).pow(2).sum().backward()
+        return x.grad
+
+    program = to_exportable("case", differentiate, (torch.empty(20, 32),), mesh=mesh)
+    text = lower_exportable(program).as_text()
+    found = re.findall(r"@ragged_all_to_all.*: \((tensor<\w+>).*-> (tensor<\w+>)", text)
+    return [" to ".join(pair) for pair in found]
+
+
 def find_autocast_types(device, dtype):
     """The types of results in a region of autocast, as a trace for a GPU has them."""
     kinds = {}
@@ -636,15 +804,24 @@ def products_of_eight_bits():
     worst = [difference(through_xla(packed, (x, w, scales)), x @ w.float().T * scales)]
     a, b = (torch.randn(n, 16).to(torch.float8_e4m3fn) for n in (32, 48))
     rows, columns = torch.rand(32, 1), torch.rand(1, 48)
-    for scale_a, scale_b in ((torch.tensor(0.5), torch.tensor(3.0)), (rows, columns)):
+    recipes = functional.ScalingType
+    for scale_a, scale_b, recipe in (
+        (torch.tensor(0.5), torch.tensor(3.0), recipes.TensorWise),
+        (rows, columns, recipes.RowWise),
+    ):
         multiply = lambda a, b, *scales: torch._scaled_mm(  # noqa: E731
             a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).T, *scales,
             out_dtype=torch.float32,
         )  # fmt: skip
+        multiply_by_recipe = lambda a, b, scale_a, scale_b, recipe=recipe: functional.scaled_mm(  # noqa: E731
+            a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).T, scale_a, recipe, scale_b,
+            recipe, output_dtype=torch.float32,
+        )  # fmt: skip
         values = (a.float(), b.float(), scale_a, scale_b)  # numpy has no type of 8 bits
-        program = to_exportable("case", multiply, values)
         expected = a.float() @ b.float().T * scale_a * scale_b
-        worst.append(difference(through_xla(program, values), expected))
+        for case in (multiply, multiply_by_recipe):
+            program = to_exportable("case", case, values)
+            worst.append(difference(through_xla(program, values), expected))
     return max(worst)
 
 
@@ -811,15 +988,132 @@ def compiled():
 
 
 def captured_model():
-    """A function around a model: its weights are arguments, not constants of the program."""
-    module, x = MLP().eval(), torch.randn(4, 32)
-    program = to_exportable("case", lambda x: module(x) * 2, (x,))
-    _, captured = program.args
-    shapes = sorted(tuple(leaf.shape) for leaf in captured.values())
-    assert shapes == [(32, 64), (64, 32)], shapes  # the biases are small
-    weights = {(64, 32): module.up.weight, (32, 64): module.down.weight}
-    values = {name: weights[tuple(leaf.shape)] for name, leaf in captured.items()}
-    return difference(through_xla(program, (x, values)), module(x) * 2)
+    """A function around a model and a tensor: both are arguments, no constants of the program."""
+    module, table, x = MLP().eval(), torch.randn(8, 32), torch.randn(4, 32)
+    program = to_exportable("case", lambda x: module(x) * 2 + table.sum(0), (x,))
+    _, weights, captured = program.args
+    assert sorted(weights) == sorted(dict(module.named_parameters()))
+    assert [tuple(leaf.shape) for leaf in captured.values()] == [(8, 32)]
+    values = (x, dict(module.named_parameters()), dict.fromkeys(captured, table))
+    return difference(through_xla(program, values), module(x) * 2 + table.sum(0))
+
+
+class Trainer:
+    """A training loop's body: gradients of two batches are added and clipped."""
+
+    def __init__(self, module, optimiser, clips=True, **options):
+        self.model, self.clips = module, clips
+        self.optimizer = optimiser(module.parameters(), lr=0.01, **options)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda count: 1)
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        for part in x.chunk(2):
+            with torch.profiler.record_function("loss"):
+                loss = self.model(part).pow(2).mean()
+            loss.backward()
+        if self.clips:
+            nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)
+        self.optimizer.step()
+        self.scheduler.step()
+        return loss.detach()
+
+
+class Tied(nn.Module):
+    """A language model whose output layer has the weights of its embedding; and a batch norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.embedding = nn.BatchNorm1d(16), nn.Embedding(16, 50)
+        self.head = nn.Linear(50, 16, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, x):
+        return self.head(self.embedding(x.argmax(-1))) + self.norm(x)
+
+
+def optimised_in_place():
+    """The second step of a trainer, which the program is, against PyTorch."""
+    worst = []
+    for module, optimiser, options in (
+        (MLP(16), torch.optim.SGD, {}),
+        (MLP(16), torch.optim.SGD, {"momentum": 0.9, "fused": True}),
+        (Tied(), torch.optim.AdamW, {"eps": 1e-3}),
+        (MLP(16), torch.optim.AdamW, {"eps": 1e-3, "foreach": True, "amsgrad": True}),
+        (MLP(16), torch.optim.Adam, {"eps": 1e-3, "fused": True}),
+        (MLP(16), torch.optim.Adagrad, {}),
+        (MLP(16), torch.optim.RMSprop, {"eps": 1e-3}),
+    ):
+        trainer, x = Trainer(module, optimiser, **options), torch.randn(4, 16)
+        trainer.step(x)
+        names = dict(module.named_parameters())
+        is_fused = optimiser is torch.optim.Adam  # which has the number of the step on the device
+
+        def collect(names=names, trainer=trainer, is_fused=is_fused):
+            model = {**names, **dict(trainer.model.named_buffers())}
+            optimizer = {
+                f"{name}.{key}": value
+                for name, parameter in names.items()
+                for key, value in trainer.optimizer.state[parameter].items()
+                if value is not None and (key != "step" or is_fused)
+            }
+            state = {"model": model, **({"optimizer": optimizer} if optimizer else {})}
+            return {
+                name: {key: value.detach().clone() for key, value in tensors.items()}
+                for name, tensors in state.items()
+            }
+
+        program, before = to_exportable("case", trainer.step, (x,)), collect()
+        assert program.donate_argnums == tuple(range(1, len(before) + 1))
+        result = through_xla(program, (x, *before.values()))
+        worst.append(difference(result, (trainer.step(x), collect())))
+    return max(worst)
+
+
+def gradients_in_place():
+    """Gradients that ``backward`` adds to parameters, of a module on the device meta, too."""
+    whole, x = nn.LSTM(8, 6), torch.randn(3, 2, 8)
+    with torch.device("meta"):
+        module = nn.LSTM(8, 6)
+
+    def differentiate(module, x):
+        loss = module(x)[0].pow(2).mean()
+        loss.backward()
+        return loss.detach()
+
+    program = to_exportable("case", functools.partial(differentiate, module), (x.to("meta"),))
+    state = dict(whole.named_parameters())
+    loss = differentiate(whole, x)
+    gradients = {name: parameter.grad for name, parameter in state.items()}
+    return difference(through_xla(program, (x, state)), (loss, {"gradients": gradients}))
+
+
+def arguments_in_place():
+    """A cache of keys that the program fills, and a count that it does not use otherwise."""
+    cache, count, x = torch.randn(2, 4, 8), torch.zeros(3), torch.randn(2, 8)
+
+    def fill(cache, count, x):
+        cache[:, 1] = x
+        count.add_(1)
+        return cache.sum()
+
+    program = to_exportable("case", fill, (cache, count, x))
+    assert program.donate_argnums == (0, 1)
+    result = through_xla(program, (cache, count, x))
+    new = {"cache": cache.clone(), "count": count.clone()}
+    return difference(result, (fill(*new.values(), x), new))
+
+
+def list_clipped_collectives():
+    """The collectives of a step around a model under ``fully_shard``, with clipped gradients."""
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    with torch.device("meta"):
+        module, x = nn.Sequential(MLP(), MLP()), torch.empty(16, 32)
+    for child in (*module, module):
+        fully_shard(child, mesh=mesh)
+    step = Trainer(module, torch.optim.AdamW, foreach=True).step
+    program = to_exportable("case", step, (x[:1],), mesh=mesh)
+    return list_collectives(program)
 
 
 class Positions(MLP):
@@ -840,9 +1134,11 @@ def errors():
     x = torch.empty(4, 6, device="meta")
     mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
 
+    count = torch.zeros(())
+
     def in_place(x):
-        x.add_(1)
-        return x
+        count.add_(1)
+        return x * count
 
     def pad_rows(x, y):
         rows = torch.nested.as_nested_tensor([x, y], layout=torch.jagged)
@@ -860,21 +1156,21 @@ def errors():
     with warnings.catch_warnings(action="ignore"):
         early_region = torch.autocast("cuda", torch.bfloat16)
     model = MLP()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimiser = torch.optim.LBFGS(model.parameters())
 
     def optimise(x):
-        loss = model(x).pow(2).mean()
-        loss.backward()
-        optimiser.step()
-        return loss
+        return optimiser.step(lambda: model(x).pow(2).mean())
 
     doubled = torch.library.custom_op(
-        "hespas_test::relu", lambda x: x.relu() * 2, mutates_args=(), schema="(Tensor x) -> Tensor"
+        "hespas_test::relu", lambda x: x.numpy(), mutates_args=(), schema="(Tensor x) -> Tensor"
     )
     doubled.register_fake(torch.empty_like)
 
     cases = {
-        "in place": lambda: to_exportable("case", in_place, (x,)),
+        "captured in place": lambda: to_exportable("case", in_place, (torch.empty(4, 6),)),
+        "rank": lambda: to_exportable(
+            "case", lambda y: y, (x[:, 0],), mesh={"data": 2}, shardings={"y": P("data", "data")}
+        ),
         "pattern": lambda: to_exportable("case", torch.relu, (x,), shardings={"y": P("data")}),
         "no mesh": lambda: to_exportable(
             "case", MLP(), (distribute_tensor(x, mesh, [Replicate()]),)
@@ -939,6 +1235,7 @@ def main():
         "sharded training": sharded_training,
         "fully sharded training": fully_sharded_training,
         "replicated training": replicated_training,
+        "accumulated gradients": accumulated_gradients,
         "eager collectives": eager_collectives,
         "divided attention": divided_attention,
         "flexible attention": flexible_attention,
@@ -946,10 +1243,17 @@ def main():
         "results that are objects": results_that_are_objects,
         "compiled": compiled,
         "captured model": captured_model,
+        "optimised in place": optimised_in_place,
+        "gradients in place": gradients_in_place,
+        "arguments in place": arguments_in_place,
         "attention": attention,
         "exported program with keywords": exported_program_with_keywords,
         "embedding bags": embedding_bags,
         "checkpointed training": checkpointed_training,
+        "reentrant checkpoint": reentrant_checkpoint,
+        "control flow": control_flow,
+        "own ops": own_ops,
+        "dropped attention": dropped_attention,
         "integer product": integer_product,
         "grouped products": grouped_products,
         "products of 8 bits": products_of_eight_bits,
@@ -973,6 +1277,8 @@ def main():
                 "types": types,
                 "precisions": precisions,
                 "sharded collectives": list_sharded_collectives(),
+                "uneven exchanges": list_uneven_exchanges(),
+                "clipped collectives": list_clipped_collectives(),
                 "partly sharded collectives": list_sharded_collectives(4),
                 "replicated collectives": list_replicated_collectives(),
                 "unreduced type": list_sharded_collectives(reduce_dtype=None),
