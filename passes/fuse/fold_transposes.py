@@ -144,17 +144,23 @@ def sort_contracted_dims(sides: Sequence[DotOperand]) -> tuple[DotOperand, DotOp
 
 
 def create_product(
-    op: ir.Operation, operands: Sequence[ir.Value], sides: tuple[DotOperand, DotOperand]
+    op: ir.Operation,
+    operands: Sequence[ir.Value],
+    sides: tuple[DotOperand, DotOperand],
+    element: ir.Type | None = None,
 ) -> ir.Operation:
-    """Create a product like ``op``, of other operands, before it."""
+    """Create a product like ``op``, of other operands, before it.
+
+    Args:
+        element: The element type of its result; None for that of the result of ``op``.
+    """
     lhs, rhs = sides
     shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.free_sizes, *rhs.free_sizes]
     attributes = copy_attributes(op)
     attributes[DIMENSIONS] = make_dimension_numbers(sides, op.context)
     builder = OpBuilder(op)
-    return builder.create_op(
-        DOT, operands, [builder.make_tensor_type(shape, op.results[0])], attributes
-    )
+    kind = builder.make_tensor_type(shape, element or op.results[0])
+    return builder.create_op(DOT, operands, [kind], attributes)
 
 
 def create_swapped_product(op: ir.Operation) -> ir.Operation:

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import has_users, ir
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.rules.fusion import classify_kernel
 from hespas.estimators.work import find_cost_rule
@@ -208,7 +208,5 @@ class FusionBuilder:
         """Erase the ops that are no longer used, users first."""
         for index in reversed(range(len(self.graph.ops))):
             op = self.graph.ops[index]
-            if op.kind != "opaque" and all(
-                next(iter(result.uses), None) is None for result in op.op.results
-            ):
+            if op.kind != "opaque" and not any(map(has_users, op.op.results)):
                 op.op.erase()

@@ -384,7 +384,7 @@ class KernelCostModel:
 
     def _group_permutation(self, op: FusionOp) -> Permutation:
         shape = self._get_operand_shape(op)
-        return _group_permutation(shape, read_integer_list(op.op, "permutation", ()))
+        return group_permutation(shape, read_integer_list(op.op, "permutation", ()))
 
     def _reads_strided(self, op: FusionOp) -> bool:
         """Return whether a transpose by itself reads neighbouring elements from distant places."""
@@ -741,7 +741,7 @@ def _keeps_loop(producer: FusionKernel, consumer: FusionKernel, amounts: ReadAmo
     return consumer.emitter == "loop" and consumer.elements == producer.elements
 
 
-def _group_permutation(shape: Sequence[int], permutation: Sequence[int]) -> Permutation:
+def group_permutation(shape: Sequence[int], permutation: Sequence[int]) -> Permutation:
     """Return the order of a transpose, with runs of dimensions that stay together as one each."""
     runs: list[list[int]] = []
     for dim in (dim for dim in permutation if shape[dim] > 1):

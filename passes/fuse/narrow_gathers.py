@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import get_defining_op, ir, list_users
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.combine_collectives import ALL_GATHER
@@ -56,7 +56,7 @@ def _narrow_before(gather: ir.Operation) -> None:
     if reader is None or reader.name != CONVERT:
         return
     wide, narrow = reader.operands[0], reader.results[0]
-    is_wide_again = any(_widens(use.owner.operation) for use in narrow.uses)
+    is_wide_again = any(map(_widens, list_users(narrow)))
     if _count_bytes(narrow) >= _count_bytes(wide) or is_wide_again:
         return
     builder = OpBuilder(gather)
