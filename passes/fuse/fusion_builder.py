@@ -170,10 +170,7 @@ class FusionBuilder:
         clone = op.op.clone(point).operation
         if op.operands:
             self._set_operands(op, clone, values)
-        if len(op.results) == 1:
-            values[op.results[0]] = clone.results[0]
-        else:
-            values.update(zip(op.results, clone.results, strict=True))
+        values.update(zip(op.results, clone.results, strict=True))
 
     def _set_operands(
         self, op: FusionOp, target: ir.Operation, values: dict[int, ir.Value]

@@ -580,8 +580,6 @@ class KernelCostModel:
         for source, producer_reads in producer.reads.items():
             reads[source] = _add_reads(reads.get(source), producer_reads, amounts)
         rows = producer if producer.rows else consumer
-        if not rows.rows:
-            return reads
         return {v: self._limit_row_reads(v, each, rows) for v, each in reads.items()}
 
     def fuse_producer(self, producer: FusionKernel, consumer: FusionKernel) -> None:
@@ -603,7 +601,7 @@ class KernelCostModel:
             consumer.constant_bytes = 0.0
         if producer.emitter == "row" and consumer.emitter == "reduction":
             self._keep_reduced_tiles(consumer)
-        if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
+        if producer.emitter == "row" or keeps_loop:
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow
             if producer.rows != consumer.rows:

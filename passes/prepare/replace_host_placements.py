@@ -20,6 +20,7 @@ from hespas.dialects.mlir import (
     find_ops,
     get_call_target,
     get_defining_op,
+    has_users,
     ir,
     list_users,
     read_frontend_text,
@@ -158,14 +159,14 @@ def _remove_idle_copies(module: ir.Module) -> None:
             not is_offload and _is_on_device(value, host_values, on_device)
         ):
             _remove_op(copy)
-        elif not is_offload and maker is not None and _is_offload(maker):
+        elif maker is not None and _is_offload(maker):
             copy.results[0].replace_all_uses_with(maker.operands[0])
             copy.erase()
             sent_in_vain.append(maker)
         else:
             copied[key] = copy.results[0]
     for offload in dict.fromkeys(sent_in_vain):
-        if not list(offload.results[0].uses):
+        if not has_users(offload.results[0]):
             offload.erase()
 
 
