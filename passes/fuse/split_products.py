@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import find_attribute, get_defining_op, ir
-from hespas.estimators.rules.base import read_integer_list, to_buffer_size
+from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import (
@@ -29,7 +29,6 @@ from hespas.passes.fuse.kernel_cost_model import FusionDevice
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
-    find_only_reader,
     get_element_type,
     get_static_shape,
 )
@@ -112,7 +111,7 @@ class SplitProductsPass(BlockPass):
         weights = next(WEIGHTS[least] for least in WEIGHTS if device.capability >= least)
         for op in products:
             size = _measure_product(op)
-            if size is None or _is_part(op):
+            if size is None:
                 continue
             parts = _choose_part_count(size, device.cores, weights)
             if parts > 1:
@@ -162,15 +161,6 @@ def _count_read_bits(value: ir.Value) -> int:
         value = op.operands[0]
         op = get_defining_op(value)
     return to_buffer_size(value.type).bits
-
-
-def _is_part(op: ir.Operation) -> bool:
-    """Return whether only a reduction of a batch dimension reads a product."""
-    reader = find_only_reader(op)
-    batch = len(DotGeneral.from_op(op).sides[0].batch)
-    if reader is None or reader.name != "stablehlo.reduce":
-        return False
-    return max(read_integer_list(reader, "dimensions", (batch,))) < batch
 
 
 def _split_product(op: ir.Operation, size: ProductSize, parts: int) -> None:
