@@ -78,13 +78,11 @@ def _fold_operand_transposes(op: ir.Operation, side: int, *, hidden: bool) -> ir
     batch, contracting, free = (
         tuple(order[d] for d in dims) for dims in (old.batch, old.contracting, old.free)
     )
-    for dims in (contracting, free):
-        wide = drop_unit_dims(dims, shape)
-        if wide != tuple(sorted(wide)):
-            return op
-    sides[side] = DotOperand(shape, batch, contracting, tuple(sorted(free)))
-    if not is_batch_of_matrices(sides[side]) or not (hidden or _is_visible(old, order, shape)):
+    # Dimensions of one role whose order changes are no neighbours in this order.
+    is_readable = is_batch_of_matrices(DotOperand(shape, batch, contracting, free))
+    if not is_readable or not (hidden or _is_visible(old, order, shape)):
         return op
+    sides[side] = DotOperand(shape, batch, contracting, tuple(sorted(free)))
     operands = list(op.operands)
     operands[side] = transpose.operands[0]
     product = create_product(op, operands, (sides[0], sides[1]))

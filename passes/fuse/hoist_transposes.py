@@ -84,8 +84,8 @@ def _hoist_transpose(op: ir.Operation) -> None:
         )
     update.erase()
     before = get_defining_op(new.operands[0])
-    if before is not None and before.name == TRANSPOSE:
-        _hoist_transpose(before)
+    assert before is not None  # the transpose of the buffer
+    _hoist_transpose(before)
 
 
 def _find_update(value: ir.Value, length: int) -> list[ir.Operation]:
@@ -152,7 +152,7 @@ def _transpose_update(update: ir.Operation, order: Sequence[int]) -> ir.Operatio
             place[dim] for dim in numbers.get("scatter_dims_to_operand_dims", ())
         ],
     }
-    text = "".join(f"{name} = {dims}, " for name, dims in fields.items() if dims)
+    text = "".join(f"{name} = {dims}, " for name, dims in fields.items())
     axis = numbers.get("index_vector_dim", (0,))[0]
     attributes[DIMENSIONS] = ir.Attribute.parse(
         f"#stablehlo.scatter<{text}index_vector_dim = {axis}>", update.context
