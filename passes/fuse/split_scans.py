@@ -20,7 +20,6 @@ from hespas.passes.fuse.op_builder import (
     copy_attributes,
     find_named_ops,
     get_static_shape,
-    has_static_values,
     make_i64_array,
     make_padding,
 )
@@ -38,7 +37,7 @@ class SplitScansPass(BlockPass):
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (REDUCE_WINDOW,)):
-            if len(op.results) == 1 and has_static_values(op):
+            if len(op.results) == 1:
                 dim = find_scanned_dim(op)
                 if dim is not None and get_static_shape(op.operands[0])[dim] > TILE:
                     scan = _Scan(op, dim)
