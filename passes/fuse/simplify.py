@@ -108,7 +108,7 @@ def _swap_commuted_operands(module: ir.Module) -> bool:
     for op in find_ops(module.operation, COMMUTATIVE):
         operands, known = op.operands, seen[op.name]
         a, b = pair = operands[0], operands[1]
-        if a != b and (b, a) in known and pair not in known:
+        if (b, a) in known and pair not in known:
             operands[0], operands[1] = b, a
             swapped = True
         else:
