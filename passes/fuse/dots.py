@@ -1,9 +1,4 @@
-"""Rewriting of matrix products, like XLA's DotMerger and TransposeFolding.
-
-(xla/service/dot_merger.cc, xla/service/transpose_folding.cc.) Products that share an operand become
-one product of the concatenated other operands, whose slices are the results. Transposes of operands
-and results become part of the product.
-"""
+"""Products of matrices by the roles of their dimensions: batch, contracted and free."""
 
 from __future__ import annotations
 

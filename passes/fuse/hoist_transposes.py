@@ -29,10 +29,9 @@ from hespas.passes.fuse.op_builder import (
     has_static_values,
     invert_order,
 )
-from hespas.passes.fuse.simplify import read_uniform_constant
+from hespas.passes.fuse.simplify import SCATTER, WHILE, read_uniform_constant
 
-TRANSPOSE, WHILE = "stablehlo.transpose", "stablehlo.while"
-UPDATE, SCATTER = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
+TRANSPOSE, UPDATE = "stablehlo.transpose", "stablehlo.dynamic_update_slice"
 DIMENSIONS = "scatter_dimension_numbers"
 MAX_LENGTH = 8  # elementwise ops between an update and a product
 

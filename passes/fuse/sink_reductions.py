@@ -18,9 +18,8 @@ from hespas.passes.fuse.op_builder import (
     find_named_ops,
     find_only_reader,
 )
-from hespas.passes.fuse.simplify import ADD, read_uniform_constant
+from hespas.passes.fuse.simplify import ADD, WHILE, read_uniform_constant
 
-WHILE = "stablehlo.while"
 _BETWEEN = ("stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose")
 
 
