@@ -133,10 +133,11 @@ def _create_zeros(
 ) -> ir.Value:
     """Create zeros for each channel, or return those of an earlier convolution."""
     result, builder = convolution.results[0], OpBuilder(convolution)
-    kind = builder.make_tensor_type([get_static_shape(result)[channels]], result)
+    shape = [get_static_shape(result)[channels]]
+    kind = builder.make_tensor_type(shape, result)
     if kind not in zeros:
         zero = builder.create_constant(builder.make_tensor_type([], result), 0)
-        zeros[kind] = builder.create_broadcast(zero, kind.shape, [])
+        zeros[kind] = builder.create_broadcast(zero, shape, [])
     return zeros[kind]
 
 

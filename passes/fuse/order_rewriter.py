@@ -68,10 +68,12 @@ class OrderRewriter:
                 result.replace_all_uses_with(whole)
             makers = {get_defining_op(value) for value in op.operands}
             op.erase()
-            for maker in makers:  # has been made in the other order
-                is_broadcast = maker is not None and maker.name == BROADCAST
-                if is_broadcast and maker.results[0] not in self.values:
-                    erase_unused([maker])
+            broadcasts = [
+                maker for maker in makers if maker is not None and maker.name == BROADCAST
+            ]
+            for each in broadcasts:  # has been made in the other order
+                if each.results[0] not in self.values:
+                    erase_unused([each])
 
     def _rewrite_op(self, op: ir.Operation) -> ir.Value:
         builder, result = OpBuilder(op), op.results[0]
