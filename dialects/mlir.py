@@ -505,6 +505,16 @@ def get_defining_op(value: ir.Value) -> ir.Operation | None:
     return owner.operation
 
 
+def list_users(value: ir.Value) -> list[ir.Operation]:
+    """List the ops that read a value, once for each operand that it is, the last one first."""
+    return [use.owner.operation for use in value.uses]
+
+
+def has_users(value: ir.Value) -> bool:
+    """Return whether an op reads a value."""
+    return next(iter(value.uses), None) is not None
+
+
 def has_static_shape(kind: ir.Type) -> bool:
     """Return whether a type is a ranked tensor with static shape."""
     return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape

@@ -37,6 +37,7 @@ from hespas.dialects.mlir import (
     FRONTEND,
     cache_ir_function,
     find_attribute,
+    has_users,
     ir,
     list_dictionary_entries,
     read_properties,
@@ -405,7 +406,7 @@ def _list_unread_positions(op: ir.Operation, name: str) -> tuple[int, ...]:
 
     Whether a body reads them, the body tells: an op whose results are all read has none.
     """
-    if not may_have_positions(name) or all(any(True for _ in one.uses) for one in op.results):
+    if not may_have_positions(name) or all(map(has_users, op.results)):
         return ()
     return list_unread_positions(op)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hespas.dialects.mlir import (
     get_attribute,
     get_defining_op,
+    has_users,
     ir,
     stablehlo,
     walk_operations,
@@ -54,7 +55,7 @@ def fold_tuple_elements(function: ir.Operation) -> None:
             op.erase()
     for value in folded_tuples:
         tuple_op = get_defining_op(value)
-        if tuple_op is not None and not any(True for _ in value.uses):
+        if tuple_op is not None and not has_users(value):
             tuple_op.erase()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hespas.dialects import op_kinds
 from hespas.dialects.attr_codec import read_branch_number, read_trip_count
-from hespas.dialects.mlir import get_symbol_name, ir
+from hespas.dialects.mlir import get_symbol_name, has_users, ir
 from hespas.estimators.rules.base import (
     KEEP_GOING,
     NotALeaf,
@@ -127,6 +127,4 @@ def uses_first_arguments(block: ir.Block, count: int) -> bool:
 
     Those of a scatter computation are the old values.
     """
-    return any(
-        next(iter(argument.uses), None) is not None for argument in list(block.arguments)[:count]
-    )
+    return any(has_users(argument) for argument in list(block.arguments)[:count])

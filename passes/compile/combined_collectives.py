@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     FRONTEND,
     get_attribute,
     ir,
+    list_users,
     read_frontend_items,
     write_frontend_items,
 )
@@ -75,7 +76,7 @@ def restore_combined_collectives(module: ir.Module) -> None:
 def _restore_call(call: ir.Operation, fields: dict[str, Any]) -> None:
     """Replace a call whose result is a tuple by one with the elements as results."""
     context = call.context
-    elements = [use.owner.operation for use in call.results[0].uses]
+    elements = list_users(call.results[0])
     types = ir.TupleType(call.results[0].type)
     attributes = {name: call.attributes[name] for name in call.attributes}
     for field, name in (("groups", "replica_groups"), ("pairs", "source_target_pairs")):

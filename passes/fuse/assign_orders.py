@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import get_defining_op, ir, list_users
 from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.passes.fuse.block_pass import BlockPass
@@ -39,7 +39,7 @@ from hespas.passes.fuse.dimension_orders import (
     resize_order,
     transpose_order,
 )
-from hespas.passes.fuse.dots import DOT, Dims, DotGeneral
+from hespas.passes.fuse.dots import DOT, Dims, DotGeneral, drop_unit_dims
 from hespas.passes.fuse.fold_transposes import read_plain_permutation, sort_contracted_dims
 from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
@@ -143,8 +143,7 @@ class _Region:
             computed += [value for value, (is_product, _) in self._sources.items() if is_product]
             pending = []
             for value in computed:
-                for use in value.uses:
-                    reader = use.owner.operation
+                for reader in list_users(value):
                     made = [result for result in reader.results if result not in found]
                     if made and reader.block == block and _find_kind(reader):
                         pending += made
@@ -275,7 +274,7 @@ class _Propagation:
                 place = (dot.op.results[0], position)
                 side = sort_contracted_dims(dot.sides)[position]
                 read_dims = list_read_dims(dot.op, position, side)
-                self.constraints[place] = _Constraint(_list_wide_dims(read_dims, side.shape))
+                self.constraints[place] = _Constraint(drop_unit_dims(read_dims, side.shape))
                 read[place] = value
                 pending.append(place)
         while pending:
@@ -344,7 +343,7 @@ class _Propagation:
         elif node.kind == BROADCAST:
             kept = read_integer_list(node.op, "broadcast_dimensions", ())
             read = [kept.index(dim) for dim in dims if dim in kept]
-            wide = _list_wide_dims(read, before)
+            wide = drop_unit_dims(read, before)
             self._constrain(first, wide, is_mandatory=True, is_urgent=False)
         elif node.kind == TRANSPOSE:
             permutation = read_plain_permutation(node.op) or ()
@@ -358,12 +357,8 @@ class _Propagation:
             reduced = read_integer_list(node.op, "dimensions", ())
             if math.prod(before[dim] for dim in reduced) >= LEAST_REDUCED:
                 kept = [dim for dim in range(len(before)) if dim not in reduced]
-                rows = _list_wide_dims([*(kept[dim] for dim in dims), *reduced], before)
+                rows = drop_unit_dims([*(kept[dim] for dim in dims), *reduced], before)
                 self._constrain(first, rows, is_urgent=False)
-
-
-def _list_wide_dims(dims: Sequence[int], shape: Dims) -> Dims:
-    return tuple(dim for dim in dims if shape[dim] != 1)
 
 
 def _to_order(dims: Dims, shape: Dims) -> Order:

@@ -38,7 +38,7 @@ def _list_updates_of_fusion(fusion: ir.Operation) -> Iterator[tuple[int, int]]:
     for result, value in enumerate(get_terminator(body).operands):
         update = skip_views(value)
         producer = get_defining_op(update)
-        if producer is not None and producer.name != FUSION:
+        if producer is not None:
             for number, _ in list_writes_in_place(producer):
                 source = skip_views(producer.operands[number])
                 arguments = enumerate(body.arguments)

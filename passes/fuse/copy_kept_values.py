@@ -39,11 +39,6 @@ from hespas.passes.memory.value_roles import find_replaced_arguments
 
 _UPDATE = "stablehlo.dynamic_update_slice"
 _REMADE = frozenset(("stablehlo.broadcast_in_dim", "stablehlo.constant"))
-_WRITERS = frozenset(
-    (
-        _UPDATE, "stablehlo.scatter", "stablehlo.all_reduce", WHILE, FUSION,
-    )
-)  # fmt: skip
 
 
 class CopyKeptValuesPass(BlockPass):
@@ -89,11 +84,10 @@ def _collect_writes(block: ir.Block) -> dict[ir.Value, list[_Write]]:
     writes: dict[ir.Value, list[_Write]] = {}
     for view in block.operations:
         op = view.operation
-        if op.name in _WRITERS:
-            for number, _ in list_writes_in_place(op):
-                value = op.operands[number]
-                if is_larger_than_number(value):
-                    writes.setdefault(skip_views(value), []).append(_Write(op, number))
+        for number, _ in list_writes_in_place(op):
+            value = op.operands[number]
+            if is_larger_than_number(value):
+                writes.setdefault(skip_views(value), []).append(_Write(op, number))
     return writes
 
 
@@ -105,7 +99,7 @@ def _get_block(value: ir.Value) -> ir.Block:
 def _find_write_in_place(value: ir.Value, writes: Sequence[_Write]) -> _Write | None:
     """Return the write that nothing needs the value after, or None."""
     *_, last = writes
-    readers = [reader for reader in list_readers(value) if reader != last.op]
+    readers = list_readers(value)
     is_argument = isinstance(value.owner, ir.Block)
     if last.op.name == WHILE or (not is_argument and not _writes_rows(last.op)):
         writers = {write.op for write in writes}  # which write to a copy, or to this one

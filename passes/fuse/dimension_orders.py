@@ -9,15 +9,14 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import get_defining_op, ir, list_users
 from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.estimators.rules.movement import is_unit_broadcast
-from hespas.passes.fuse.dots import Dims, DotGeneral, DotOperand
+from hespas.passes.fuse.dots import Dims, DotGeneral, DotOperand, find_roles
 from hespas.passes.fuse.fold_transposes import read_plain_permutation
 from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
@@ -59,6 +58,12 @@ class Order(NamedTuple):
     sizes: Dims
     places: Dims
 
+    @classmethod
+    def from_keys(cls, sizes: Sequence[int], keys: Sequence[Any]) -> Order:
+        """Make the order of parts that memory has in the order of their keys."""
+        ranked = sorted(keys)
+        return cls(tuple(sizes), tuple(ranked.index(key) for key in keys))
+
     @property
     def is_plain(self) -> bool:
         return self.places == tuple(range(len(self.places)))
@@ -91,10 +96,8 @@ class Order(NamedTuple):
             part = bisect.bisect_right(bounds[0], below) - 1
             sizes.append(above // below)
             makers.append((self.places[part], below))
-        ranked = sorted(makers)
-        return Order(tuple(sizes), tuple(ranked.index(place) for place in makers))._merge_parts(
-            [below in bounds[1] for below in every[:-1]]
-        )
+        starts = [below in bounds[1] for below in every[:-1]]
+        return Order.from_keys(sizes, makers)._merge_parts(starts)
 
     def _merge_parts(self, starts: Sequence[bool]) -> Order:
         """Merge each part that starts no dimension with the one before it, if it follows it."""
@@ -106,37 +109,27 @@ class Order(NamedTuple):
             else:
                 sizes.append(size)
                 places.append(place)
-        ranked = sorted(places)
-        return Order(tuple(sizes), tuple(ranked.index(place) for place in places))
+        return Order.from_keys(sizes, places)
 
     def select_parts(self, parts: Sequence[int]) -> Order:
         """Return the order of what has only these parts, in this order."""
-        places = [self.places[part] for part in parts]
-        ranked = sorted(places)
-        return Order(
-            tuple(self.sizes[part] for part in parts),
-            tuple(ranked.index(place) for place in places),
-        )
+        sizes = [self.sizes[part] for part in parts]
+        return Order.from_keys(sizes, [self.places[part] for part in parts])
 
 
 def _find_bounds(sizes: Dims) -> list[int]:
-    """Return where each part that is wider than 1 starts, and the last ends, in products."""
-    wide = [size for size in sizes if size != 1]
-    return [1, *itertools.accumulate(wide, operator.mul)]
+    """Return where each part starts, and the last ends, in products."""
+    return [1, *itertools.accumulate(sizes, operator.mul)]
 
 
 @functools.lru_cache(maxsize=4096)
 def _divide_dims(sizes: Dims, shape: Dims) -> tuple[Dims, ...]:
-    divided: list[Dims] = []
-    part = 0
-    for size in shape:
-        parts: list[int] = []
-        while math.prod(sizes[p] for p in parts) < size and part < len(sizes):
-            parts.append(part)
-            part += 1
-        divided.append(tuple(parts))
-    products = tuple(math.prod(sizes[part] for part in parts) for parts in divided)
-    return tuple(divided) if products == shape and part == len(sizes) else ()
+    roles = find_roles(sizes, shape)
+    if len(roles) != len(sizes):
+        return ()
+    return tuple(
+        tuple(part for part, role in enumerate(roles) if role == dim) for dim in range(len(shape))
+    )
 
 
 def make_plain_order(shape: Sequence[int]) -> Order:
@@ -167,7 +160,7 @@ def is_uniform(value: ir.Value) -> bool:
 def is_repetition(broadcast: ir.Operation) -> bool:
     """Return whether a broadcast repeats elements of neighbours, as to enlarge an image."""
     dims = read_integer_list(broadcast, "broadcast_dimensions", ())
-    readers = [use.owner.operation.name for use in broadcast.results[0].uses]
+    readers = [reader.name for reader in list_users(broadcast.results[0])]
     is_merged = bool(readers) and set(readers) == {RESHAPE}
     return not is_unit_broadcast(broadcast) and is_merged and list(dims) == sorted(dims)
 
@@ -193,8 +186,7 @@ def order_repetition(broadcast: ir.Operation, order: Order) -> Order:
         if not own and size != 1:
             sizes.append(size)
             keys.append((keys[-1][0], dim + 1))
-    ranked = sorted(keys[1:])
-    return Order(tuple(sizes), tuple(ranked.index(key) for key in keys[1:]))
+    return Order.from_keys(sizes, keys[1:])
 
 
 def find_broadcast_parts(
@@ -222,7 +214,7 @@ def find_iota_part(iota: ir.Operation, order: Order) -> int | None:
     """Find the part of an iota's result that it counts along; None if it counts along several."""
     dim = read_integer(iota, "iota_dimension", 0)
     parts = order.divide_dims(get_static_shape(iota.results[0]))
-    return parts[dim][0] if parts and len(parts[dim]) == 1 else None
+    return parts[dim][0] if len(parts[dim]) == 1 else None
 
 
 def transpose_order(op: ir.Operation, order: Order) -> Order | None:

@@ -1,9 +1,4 @@
-"""Rewriting of matrix products, like XLA's DotMerger and TransposeFolding.
-
-(xla/service/dot_merger.cc, xla/service/transpose_folding.cc.) Products that share an operand become
-one product of the concatenated other operands, whose slices are the results. Transposes of operands
-and results become part of the product.
-"""
+"""Products of matrices by the roles of their dimensions: batch, contracted and free."""
 
 from __future__ import annotations
 
@@ -38,7 +33,7 @@ def list_products(body: ir.Block) -> list[ir.Operation]:
     return [view.operation for view in body.operations if view.operation.name == DOT]
 
 
-def drop_unit_dims(dims: Dims, shape: Sequence[int]) -> Dims:
+def drop_unit_dims(dims: Sequence[int], shape: Sequence[int]) -> Dims:
     """Drop the dimensions of size 1, whose order does not matter."""
     return tuple(d for d in dims if shape[d] != 1)
 
@@ -155,25 +150,6 @@ def make_dimension_numbers(
         if (dims := side.batch if role == "batching" else side.contracting)
     ]
     return ir.Attribute.parse(f"#stablehlo.dot<{', '.join(fields)}>", context)
-
-
-def format_product(
-    lhs: str,
-    lhs_type: str,
-    rhs: str,
-    rhs_type: str,
-    out: str,
-    batches: list[list[int]],
-    contracting: list[list[int]],
-) -> str:
-    """Format a ``dot_general`` of two values of a function, with the name ``product``."""
-    dims = (
-        f"batching_dims = {batches[0]} x {batches[1]}, "
-        f"contracting_dims = {contracting[0]} x {contracting[1]}"
-    )
-    return (
-        f"%product = stablehlo.dot_general {lhs}, {rhs}, {dims} : ({lhs_type}, {rhs_type}) -> {out}"
-    )
 
 
 def find_roles(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:

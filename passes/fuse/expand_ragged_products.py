@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.mlir import find_attribute, ir
-from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.dots import format_product
+from hespas.passes.fuse.dots import DIMENSIONS, DOT, PRECISION, DotOperand, make_dimension_numbers
 from hespas.passes.fuse.op_builder import (
+    OpBuilder,
     find_named_ops,
-    get_element_type,
     get_static_shape,
 )
+from hespas.passes.fuse.simplify import ADD
 
 RAGGED_DOT = "mhlo.ragged_dot"  # prepare converts chlo.ragged_dot to it
 EXPANSIONS = {"dense": "by every group", "grouped": "by their own, in one kernel"}
@@ -39,82 +39,73 @@ class ExpandRaggedProductsPass(BlockPass):
 
 
 def _expand_ragged_dot(op: ir.Operation) -> None:
-    precision = find_attribute(op, "precision_config")
-    *_, product = replace_op_by_function(op, _format_expansion(op))
-    if precision is not None:
-        text = str(precision).replace("#mhlo<", "#stablehlo<")
-        product.attributes["precision_config"] = ir.Attribute.parse(text, product.context)
-
-
-def _format_expansion(op: ir.Operation) -> str:
-    """Format a function with the product of a ``ragged_dot``, whose last op it is.
+    """Replace a ``ragged_dot`` by a product.
 
     The groups divide a dimension of the first operand. If it is kept, the groups are contracted
     with the group dimension of the second operand; if it is contracted, they are a dimension of
     the result; and if it is a batch, each row has one group anyway.
     """
-    x, w, sizes = (str(value.type) for value in op.operands)
-    out = str(op.results[0].type)
     dims = parse_number_fields(op.attributes["ragged_dot_dimension_numbers"])
-    batches, contracting = (
-        [list(dims.get(f"{side}_{kind}_dimensions", ())) for side in ("lhs", "rhs")]
+    (batch, other_batch), (contracting, other_contracting) = (
+        [dims.get(f"{side}_{kind}_dimensions", ()) for side in ("lhs", "rhs")]
         for kind in ("batching", "contracting")
     )
     (ragged,) = dims["lhs_ragged_dimensions"]
-    header = f"func.func @expanded(%x: {x}, %w: {w}, %sizes: {sizes}) -> {out} {{"
-    if ragged in batches[0]:
-        product = format_product("%x", x, "%w", w, out, batches, contracting)
-        return "\n".join((header, product, "return %product : " + out, "}"))
-
-    shape, kind = get_static_shape(op.operands[0]), str(get_element_type(op.operands[0]))
-    index = str(get_element_type(op.operands[2]))
-    (groups,) = get_static_shape(op.operands[2])
-    expanded = (groups, *shape)
-    square, places, mask = (
-        format_tensor_type(*parts)
-        for parts in (((groups, groups), index), (expanded, index), (expanded, "i1"))
+    rows, weights, sizes = op.operands
+    builder = OpBuilder(op)
+    if ragged not in batch:
+        rows = _zero_other_groups(builder, rows, sizes, ragged)
+        is_contracted = ragged in contracting
+        batch, contracting = (tuple(d + 1 for d in dims) for dims in (batch, contracting))
+        if is_contracted:
+            shape = get_static_shape(weights)
+            whole = [*get_static_shape(sizes), *shape]
+            weights = builder.create_broadcast(weights, whole, range(1, len(whole)))
+            batch, other_batch = (0, *batch), (0, *(d + 1 for d in other_batch))
+            other_contracting = tuple(d + 1 for d in other_contracting)
+        else:
+            contracting = (0, *contracting)
+            other_contracting = (*dims["rhs_group_dimensions"], *other_contracting)
+    sides = (
+        DotOperand(get_static_shape(rows), batch, contracting, ()),
+        DotOperand(get_static_shape(weights), other_batch, other_contracting, ()),
     )
-    wide, flags = format_tensor_type(expanded, kind), format_tensor_type((groups, groups), "i1")
-    scalar, zero = f"tensor<{index}>", "0" if kind[0] in "iu" else "0.0"
-    lines = [
-        f"%row = stablehlo.iota dim = 0 : {square}",
-        f"%column = stablehlo.iota dim = 1 : {square}",
-        f"%before = stablehlo.compare GE, %row, %column : ({square}, {square}) -> {flags}",
-        f"%each = stablehlo.broadcast_in_dim %sizes, dims = [1] : ({sizes}) -> {square}",
-        f"%none = stablehlo.constant dense<0> : {square}",
-        f"%added = stablehlo.select %before, %each, %none : {flags}, {square}",
-        f"%start = stablehlo.constant dense<0> : {scalar}",
-        "%end = stablehlo.reduce(%added init: %start) applies stablehlo.add across dimensions = "
-        f"[1] : ({square}, {scalar}) -> {sizes}",
-        f"%begin = stablehlo.subtract %end, %sizes : {sizes}",
-        f"%place = stablehlo.iota dim = {ragged + 1} : {places}",
-        *(
-            f"%{name}_of = stablehlo.broadcast_in_dim %{name}, dims = [0] : ({sizes}) -> {places}"
-            for name in ("begin", "end")
-        ),
-        f"%after = stablehlo.compare GE, %place, %begin_of : ({places}, {places}) -> {mask}",
-        f"%until = stablehlo.compare LT, %place, %end_of : ({places}, {places}) -> {mask}",
-        f"%inside = stablehlo.and %after, %until : {mask}",
-        f"%copies = stablehlo.broadcast_in_dim %x, dims = {list(range(1, len(expanded)))} : "
-        f"({x}) -> {wide}",
-        f"%zeros = stablehlo.constant dense<{zero}> : {wide}",
-        f"%rows = stablehlo.select %inside, %copies, %zeros : {mask}, {wide}",
-    ]
-    batches[0] = [d + 1 for d in batches[0]]
-    is_contracted = ragged in contracting[0]
-    contracting[0] = [d + 1 for d in contracting[0]]
-    second, second_type = "%w", w
-    if is_contracted:
-        shape, kind = get_static_shape(op.operands[1]), str(get_element_type(op.operands[1]))
-        second, second_type = "%all", format_tensor_type((groups, *shape), kind)
-        lines.append(
-            f"%all = stablehlo.broadcast_in_dim %w, dims = {list(range(1, len(shape) + 1))} : "
-            f"({w}) -> {second_type}"
-        )
-        batches = [[0, *batches[0]], [0, *(d + 1 for d in batches[1])]]
-        contracting[1] = [d + 1 for d in contracting[1]]
-    else:
-        (group,) = dims["rhs_group_dimensions"]
-        contracting = [[0, *contracting[0]], [group, *contracting[1]]]
-    lines.append(format_product("%rows", wide, second, second_type, out, batches, contracting))
-    return "\n".join((header, *lines, "return %product : " + out, "}"))
+    attributes = {DIMENSIONS: make_dimension_numbers(sides, op.context)}
+    precision = find_attribute(op, PRECISION)
+    if precision is not None:
+        text = str(precision).replace("#mhlo<", "#stablehlo<")
+        attributes[PRECISION] = ir.Attribute.parse(text, op.context)
+    result = op.results[0]
+    product = builder.create_op(DOT, [rows, weights], [result.type], attributes)
+    result.replace_all_uses_with(product.results[0])
+    op.erase()
+
+
+def _zero_other_groups(
+    builder: OpBuilder, rows: ir.Value, sizes: ir.Value, ragged: int
+) -> ir.Value:
+    """Repeat rows for each group, and zero those of the other groups.
+
+    Args:
+        sizes: The number of rows of each group.
+        ragged: The dimension of the rows that the groups divide.
+    """
+    (groups,) = get_static_shape(sizes)
+    shape = (groups, *get_static_shape(rows))
+    square, places = (builder.make_tensor_type(one, sizes) for one in ((groups, groups), shape))
+    row, column = (builder.create_iota(square, dim) for dim in (0, 1))
+    is_before = builder.create_compare("GE", row, column)
+    each = builder.create_broadcast(sizes, (groups, groups), [1])
+    none = builder.create_constant(square, 0)
+    added = builder.create_applied("stablehlo.select", is_before, each, none)
+    start = builder.create_constant(builder.make_tensor_type([], sizes), 0)
+    end = builder.create_reduction(ADD, added, start, [1])
+    begin = builder.create_applied("stablehlo.subtract", end, sizes)
+    place = builder.create_iota(places, ragged + 1)
+    first, limit = (builder.create_broadcast(value, shape, [0]) for value in (begin, end))
+    is_after = builder.create_compare("GE", place, first)
+    is_until = builder.create_compare("LT", place, limit)
+    is_inside = builder.create_applied("stablehlo.and", is_after, is_until)
+    copies = builder.create_broadcast(rows, shape, range(1, len(shape)))
+    zeros = builder.create_constant(copies.type, 0)
+    return builder.create_applied("stablehlo.select", is_inside, copies, zeros)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from hespas.dialects.attrs import TRIPS, TRIPS_FOUND
-from hespas.dialects.mlir import find_attribute, find_ops, ir
+from hespas.dialects.mlir import find_attribute, find_ops, has_users, ir
 from hespas.dialects.op_bodies import format_tensor_type, format_zero, replace_op_by_block
 from hespas.dialects.op_kinds import SCANS
 from hespas.passes.fuse.block_pass import BlockPass
@@ -62,7 +62,7 @@ def _format_loop(scan: ir.Operation) -> str:
     inputs = list(scan.operands)[: len(arguments) - carry_count]
     carries = list(scan.operands)[len(inputs) :]
     outputs = list(scan.results)[: len(scan.results) - carry_count]
-    read = [number for number, value in enumerate(outputs) if next(iter(value.uses), None)]
+    read = [number for number, value in enumerate(outputs) if has_users(value)]
     size = get_static_shape(inputs[0])[dim]
 
     header = ", ".join(f"%{name}: {value.type}" for name, value in _name(x=inputs, c=carries))

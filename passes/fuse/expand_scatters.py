@@ -8,19 +8,21 @@ the operand has there already; if the place is constant, that is known before.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
-from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
+    OpBuilder,
     find_named_ops,
-    get_element_type,
     get_static_shape,
+    make_i64_array,
 )
-from hespas.passes.fuse.simplify import SCATTER, read_uniform_constant
+from hespas.passes.fuse.simplify import CONSTANT, SCATTER, read_uniform_constant
 
+UPDATE = "stablehlo.dynamic_update_slice"
 FORWARDED = frozenset(("stablehlo.convert", "stablehlo.reshape"))
 
 
@@ -99,82 +101,57 @@ def _expand_scatter(scatter: ir.Operation, combiner: str) -> None:
         scatter.results[0].replace_all_uses_with(operand)
         scatter.erase()
         return
-    replace_op_by_function(scatter, _format_update(scatter, combiner, part, dims, limits, place))
-
-
-def _format_update(
-    scatter: ir.Operation,
-    combiner: str,
-    part: list[int],
-    dims: tuple[int, ...],
-    limits: list[int],
-    place: list[int] | None,
-) -> str:
-    """Format a function that updates the slice.
-
-    Args:
-        part: The shape of the slice.
-        dims: The dimensions that the index vector addresses.
-        limits: The greatest index of each of them.
-        place: The index vector if it is constant.
-    """
-    operand, indices, updates = (str(value.type) for value in scatter.operands)
-    number = str(get_element_type(scatter.operands[1]))
-    kind = format_tensor_type(part, str(get_element_type(scatter.operands[0])))
-    scalar = f"tensor<{number}>"
-    vector, flags = (format_tensor_type((len(dims),), name) for name in (number, "i1"))
-    mask = format_tensor_type(part, "i1")
-    lines = [
-        f"%zero = stablehlo.constant dense<0> : {scalar}",
-        f"%new = stablehlo.reshape %u : ({updates}) -> {kind}",
-    ]
-    if place is None:
-        lines.append(f"%vector = stablehlo.reshape %i : ({indices}) -> {vector}")
-    for position, dim in enumerate(dims):
-        if place is not None:
-            lines.append(f"%s{dim} = stablehlo.constant dense<{place[position]}> : {scalar}")
-        else:
-            one = format_tensor_type((1,), number)
-            lines += [
-                f"%p{dim} = stablehlo.slice %vector [{position}:{position + 1}] : "
-                f"({vector}) -> {one}",
-                f"%s{dim} = stablehlo.reshape %p{dim} : ({one}) -> {scalar}",
-            ]
-    starts = ", ".join(f"%s{d}" if d in dims else "%zero" for d in range(len(part)))
-    types = ", ".join([scalar] * len(part))
+    builder, result = OpBuilder(scatter), scatter.results[0]
+    old = new = builder.create_reshape(updates, part)
+    starts, vector = _create_starts(builder, indices, len(whole), dims, place)
     if combiner or place is None:
-        lines.append(
-            f"%old = stablehlo.dynamic_slice %x, {starts}, sizes = {part} : "
-            f"({operand}, {types}) -> {kind}"
+        sizes = {"slice_sizes": make_i64_array(part, scatter.context)}
+        slice_op = builder.create_op(
+            "stablehlo.dynamic_slice", [operand, *starts], [new.type], sizes
         )
-    written = "%new"
+        old = slice_op.results[0]
     if combiner:
         body = scatter.regions[0].blocks[0]
-        first = body.operations[0].operation.operands[0] == body.arguments[0]
-        read = "%old, %new" if first else "%new, %old"
-        lines.append(f'%both = "{combiner}"({read}) : ({kind}, {kind}) -> {kind}')
-        written = "%both"
-    if place is None:
-        lines += [
-            f"%least = stablehlo.constant dense<0> : {vector}",
-            f"%most = stablehlo.constant dense<{limits}> : {vector}",
-            f"%above = stablehlo.compare GE, %vector, %least : ({vector}, {vector}) -> {flags}",
-            f"%below = stablehlo.compare LE, %vector, %most : ({vector}, {vector}) -> {flags}",
-            f"%each = stablehlo.and %above, %below : {flags}",
-            "%yes = stablehlo.constant dense<true> : tensor<i1>",
-            f"%all = stablehlo.reduce(%each init: %yes) applies stablehlo.and across "
-            f"dimensions = [0] : ({flags}, tensor<i1>) -> tensor<i1>",
-            f"%mask = stablehlo.broadcast_in_dim %all, dims = [] : (tensor<i1>) -> {mask}",
-            f"%kept = stablehlo.select %mask, {written}, %old : {mask}, {kind}",
-        ]
-        written = "%kept"
-    lines += [
-        f"%result = stablehlo.dynamic_update_slice %x, {written}, {starts} : "
-        f"({operand}, {kind}, {types}) -> {operand}",
-        f"return %result : {operand}",
-    ]
-    body_text = "\n".join(lines)
-    return (
-        f"func.func @expanded(%x: {operand}, %i: {indices}, %u: {updates}) -> {operand} "
-        f"{{\n{body_text}\n}}"
-    )
+        is_old_first = body.operations[0].operation.operands[0] == body.arguments[0]
+        new = builder.create_applied(combiner, *((old, new) if is_old_first else (new, old)))
+    if vector is not None:
+        is_inside = _create_bounds_check(builder, vector, limits)
+        mask = builder.create_broadcast(is_inside, part, [])
+        new = builder.create_applied("stablehlo.select", mask, new, old)
+    updated = builder.create_op(UPDATE, [operand, new, *starts], [operand.type], {})
+    result.replace_all_uses_with(updated.results[0])
+    scatter.erase()
+
+
+def _create_starts(
+    builder: OpBuilder, indices: ir.Value, rank: int, dims: Sequence[int], place: list[int] | None
+) -> tuple[list[ir.Value], ir.Value | None]:
+    """Create the indices where a slice of a value starts, and their vector if it is not constant.
+
+    Args:
+        dims: The dimensions that the index vector addresses.
+        place: The index vector if it is constant.
+    """
+    scalar = builder.make_tensor_type([], indices)
+    starts = [builder.create_constant(scalar, 0)] * rank
+    if place is not None:
+        for dim, number in zip(dims, place, strict=True):
+            starts[dim] = builder.create_constant(scalar, number)
+        return starts, None
+    vector = builder.create_reshape(indices, [len(dims)])
+    for position, dim in enumerate(dims):
+        one = builder.create_slice(vector, 0, position, position + 1)
+        starts[dim] = builder.create_reshape(one, [])
+    return starts, vector
+
+
+def _create_bounds_check(builder: OpBuilder, vector: ir.Value, limits: Sequence[int]) -> ir.Value:
+    """Create a truth value: whether each of some indices is between zero and its limit."""
+    least = builder.create_constant(vector.type, 0)
+    value = ir.Attribute.parse(f"dense<{list(limits)}> : {vector.type}", vector.context)
+    most = builder.create_op(CONSTANT, [], [vector.type], {"value": value}).results[0]
+    is_above = builder.create_compare("GE", vector, least)
+    is_below = builder.create_compare("LE", vector, most)
+    is_each = builder.create_applied("stablehlo.and", is_above, is_below)
+    yes = builder.create_constant(builder.make_tensor_type([], is_each), 1)
+    return builder.create_reduction("stablehlo.and", is_each, yes, [0])

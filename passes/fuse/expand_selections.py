@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
+from hespas.dialects.op_bodies import format_tensor_type, format_zero, replace_op_by_function
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
@@ -95,7 +95,7 @@ def _format_expansion(op: ir.Operation, direction: str) -> str:
     results = [format_tensor_type(out, kind), *[places] * rank]
     column = format_tensor_type((*out, 1), "i32")
     all_dims = list(each)
-    zero = "0" if kind[0] in "iu" else "0.0"
+    zero = format_zero(kind)
     lines = [
         *(f"%at{d} = stablehlo.iota dim = {d} : {indices}" for d in each),
         f"%zero = stablehlo.constant dense<{zero}> : {scalar}",

@@ -6,7 +6,7 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import replace
 from typing import ClassVar
 
@@ -71,19 +71,11 @@ def _name_reduction(op: ir.Operation) -> list[str]:
 def _join_groups(inner: Groups, outer: Groups) -> Groups | None:
     """Return the groups of one reduction for two; None if no groups reduce each value once."""
     group_by_device = {device: group for group in inner for device in group}
-    joined: dict[tuple[int, ...], int] = {}
+    joined: Counter[tuple[int, ...]] = Counter()  # how many devices reduce the values of which
     for group in outer:
-        members = sorted(_list_contributors(group, group_by_device))
-        if len(members) != len(set(members)):
-            return None
-        joined[tuple(members)] = joined.get(tuple(members), 0) + len(group)
-    sizes = {len(members) for members in joined}
+        reduced = [member for one in group for member in group_by_device.get(one, (one,))]
+        joined[tuple(sorted(reduced))] += len(group)
+    # A group that reduces a value twice has fewer devices than values.
     is_whole = all(count == len(members) for members, count in joined.items())
+    sizes = {len(members) for members in joined}
     return tuple(joined) if is_whole and len(sizes) == 1 else None
-
-
-def _list_contributors(
-    group: Sequence[int], group_by_device: dict[int, tuple[int, ...]]
-) -> list[int]:
-    """List the devices whose values a group reduces, each as often as it does."""
-    return [member for device in group for member in group_by_device.get(device, (device,))]

@@ -78,13 +78,11 @@ def _fold_operand_transposes(op: ir.Operation, side: int, *, hidden: bool) -> ir
     batch, contracting, free = (
         tuple(order[d] for d in dims) for dims in (old.batch, old.contracting, old.free)
     )
-    for dims in (contracting, free):
-        wide = drop_unit_dims(dims, shape)
-        if wide != tuple(sorted(wide)):
-            return op
-    sides[side] = DotOperand(shape, batch, contracting, tuple(sorted(free)))
-    if not is_batch_of_matrices(sides[side]) or not (hidden or _is_visible(old, order, shape)):
+    # Dimensions of one role whose order changes are no neighbours in this order.
+    is_readable = is_batch_of_matrices(DotOperand(shape, batch, contracting, free))
+    if not is_readable or not (hidden or _is_visible(old, order, shape)):
         return op
+    sides[side] = DotOperand(shape, batch, contracting, tuple(sorted(free)))
     operands = list(op.operands)
     operands[side] = transpose.operands[0]
     product = create_product(op, operands, (sides[0], sides[1]))
@@ -144,17 +142,23 @@ def sort_contracted_dims(sides: Sequence[DotOperand]) -> tuple[DotOperand, DotOp
 
 
 def create_product(
-    op: ir.Operation, operands: Sequence[ir.Value], sides: tuple[DotOperand, DotOperand]
+    op: ir.Operation,
+    operands: Sequence[ir.Value],
+    sides: tuple[DotOperand, DotOperand],
+    element: ir.Type | None = None,
 ) -> ir.Operation:
-    """Create a product like ``op``, of other operands, before it."""
+    """Create a product like ``op``, of other operands, before it.
+
+    Args:
+        element: The element type of its result; None for that of the result of ``op``.
+    """
     lhs, rhs = sides
     shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.free_sizes, *rhs.free_sizes]
     attributes = copy_attributes(op)
     attributes[DIMENSIONS] = make_dimension_numbers(sides, op.context)
     builder = OpBuilder(op)
-    return builder.create_op(
-        DOT, operands, [builder.make_tensor_type(shape, op.results[0])], attributes
-    )
+    kind = builder.make_tensor_type(shape, element or op.results[0])
+    return builder.create_op(DOT, operands, [kind], attributes)
 
 
 def create_swapped_product(op: ir.Operation) -> ir.Operation:

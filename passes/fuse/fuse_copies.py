@@ -43,7 +43,7 @@ class FuseCopiesPass(BlockPass):
         check_minimum(self.name, "max-buffers", self.max_buffers, 2)
         block = find_entry_function(module).regions[0].blocks[0]
         ops = (each.operation for each in block.operations)
-        loops = [op for op in ops if op.name != COPY and op.name not in VIEWS and _is_loop(op)]
+        loops = [op for op in ops if _is_loop(op)]
         for op in loops:  # Their copies, and the views of these, are erased.
             free = max(self.max_buffers - len(op.operands) - len(op.results), 0)
             if copies := list(_list_copies(op))[:free]:

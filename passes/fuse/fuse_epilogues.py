@@ -27,7 +27,6 @@ from hespas.passes.fuse.op_builder import (
     find_only_reader,
     fuse_ops,
     get_static_shape,
-    make_i64_array,
     sort_in_block_order,
 )
 from hespas.passes.fuse.pad_convolutions import is_input_gradient, is_kernel_gradient
@@ -134,19 +133,18 @@ def _create_zeros(
 ) -> ir.Value:
     """Create zeros for each channel, or return those of an earlier convolution."""
     result, builder = convolution.results[0], OpBuilder(convolution)
-    kind = builder.make_tensor_type([get_static_shape(result)[channels]], result)
+    shape = [get_static_shape(result)[channels]]
+    kind = builder.make_tensor_type(shape, result)
     if kind not in zeros:
         zero = builder.create_constant(builder.make_tensor_type([], result), 0)
-        dims = {"broadcast_dimensions": make_i64_array([], convolution.context)}
-        zeros[kind] = builder.create_op(BROADCAST, [zero], [kind], dims).results[0]
+        zeros[kind] = builder.create_broadcast(zero, shape, [])
     return zeros[kind]
 
 
 def _add_bias(convolution: ir.Operation, bias: ir.Value, channels: int) -> ir.Operation:
     """Add a vector to the result of a convolution, and return the addition."""
     result, builder = convolution.results[0], OpBuilder(convolution)
-    dims = {"broadcast_dimensions": make_i64_array([channels], convolution.context)}
-    wide = builder.create_op(BROADCAST, [bias], [result.type], dims).results[0]
+    wide = builder.create_broadcast(bias, get_static_shape(result), [channels])
     added = builder.create_op(ADD, [result, wide], [result.type], {})
     added.move_after(convolution)
     result.replace_all_uses_except(added.results[0], added)

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import has_users, ir
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.rules.fusion import classify_kernel
 from hespas.estimators.work import find_cost_rule
@@ -170,10 +170,7 @@ class FusionBuilder:
         clone = op.op.clone(point).operation
         if op.operands:
             self._set_operands(op, clone, values)
-        if len(op.results) == 1:
-            values[op.results[0]] = clone.results[0]
-        else:
-            values.update(zip(op.results, clone.results, strict=True))
+        values.update(zip(op.results, clone.results, strict=True))
 
     def _set_operands(
         self, op: FusionOp, target: ir.Operation, values: dict[int, ir.Value]
@@ -208,7 +205,5 @@ class FusionBuilder:
         """Erase the ops that are no longer used, users first."""
         for index in reversed(range(len(self.graph.ops))):
             op = self.graph.ops[index]
-            if op.kind != "opaque" and all(
-                next(iter(result.uses), None) is None for result in op.op.results
-            ):
+            if op.kind != "opaque" and not any(map(has_users, op.op.results)):
                 op.op.erase()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import get_defining_op, has_users, ir, list_users
 from hespas.dialects.op_bodies import get_terminator
 from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
@@ -22,15 +22,16 @@ from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
+    erase_unused,
     find_named_ops,
+    find_only_reader,
     get_static_shape,
     has_static_values,
     invert_order,
 )
-from hespas.passes.fuse.simplify import read_uniform_constant
+from hespas.passes.fuse.simplify import SCATTER, WHILE, read_uniform_constant
 
-TRANSPOSE, WHILE = "stablehlo.transpose", "stablehlo.while"
-UPDATE, SCATTER = "stablehlo.dynamic_update_slice", "stablehlo.scatter"
+TRANSPOSE, UPDATE = "stablehlo.transpose", "stablehlo.dynamic_update_slice"
 DIMENSIONS = "scatter_dimension_numbers"
 MAX_LENGTH = 8  # elementwise ops between an update and a product
 
@@ -50,7 +51,7 @@ class HoistTransposesPass(BlockPass):
 
 
 def _is_read_by_products(op: ir.Operation) -> bool:
-    readers = [use.owner.operation for use in op.results[0].uses]
+    readers = list_users(op.results[0])
     return bool(readers) and all(reader.name == DOT for reader in readers)
 
 
@@ -76,14 +77,14 @@ def _hoist_transpose(op: ir.Operation) -> None:
     op.results[0].replace_all_uses_with(value)
     for each in (op, *applied):
         each.erase()
-    if any(True for _ in old.uses):
+    if has_users(old):
         old.replace_all_uses_with(
             OpBuilder(update).create_transpose(new.results[0], invert_order(order))
         )
     update.erase()
     before = get_defining_op(new.operands[0])
-    if before is not None and before.name == TRANSPOSE:
-        _hoist_transpose(before)
+    assert before is not None  # the transpose of the buffer
+    _hoist_transpose(before)
 
 
 def _find_update(value: ir.Value, length: int) -> list[ir.Operation]:
@@ -97,7 +98,7 @@ def _find_update(value: ir.Value, length: int) -> list[ir.Operation]:
         return []
     if op.name == UPDATE or (op.name == SCATTER and len(op.operands) == 3):
         return [op]
-    if not is_elementwise_op(op.name) or sum(1 for _ in value.uses) != 1:
+    if not is_elementwise_op(op.name) or find_only_reader(op) is None:
         return []
     shape = get_static_shape(value)
     if any(get_static_shape(operand) != shape for operand in op.operands):
@@ -150,7 +151,7 @@ def _transpose_update(update: ir.Operation, order: Sequence[int]) -> ir.Operatio
             place[dim] for dim in numbers.get("scatter_dims_to_operand_dims", ())
         ],
     }
-    text = "".join(f"{name} = {dims}, " for name, dims in fields.items() if dims)
+    text = "".join(f"{name} = {dims}, " for name, dims in fields.items())
     axis = numbers.get("index_vector_dim", (0,))[0]
     attributes[DIMENSIONS] = ir.Attribute.parse(
         f"#stablehlo.scatter<{text}index_vector_dim = {axis}>", update.context
@@ -166,10 +167,10 @@ def _move_out_of_loop(loop: ir.Operation, number: int) -> None:
     """Let a loop carry a value as it reads and returns it, if that is in one other order."""
     condition, body = (region.blocks[0] for region in loop.regions)
     argument, end = body.arguments[number], get_terminator(body)
-    orders = {read_plain_permutation(use.owner.operation) for use in argument.uses}
+    orders = set(map(read_plain_permutation, list_users(argument)))
     order = orders.pop() if len(orders) == 1 else None
     back = get_defining_op(end.operands[number])
-    if order is None or any(True for _ in condition.arguments[number].uses):
+    if order is None or has_users(condition.arguments[number]):
         return
     if back is None or read_plain_permutation(back) != tuple(invert_order(order)):
         return
@@ -177,12 +178,11 @@ def _move_out_of_loop(loop: ir.Operation, number: int) -> None:
     for value in (argument, condition.arguments[number], loop.results[number]):
         value.set_type(start.type)
     loop.operands[number] = start
-    for reader in [use.owner.operation for use in argument.uses]:
+    for reader in list_users(argument):
         reader.results[0].replace_all_uses_with(argument)
         reader.erase()
     end.operands[number] = back.operands[0]
-    if not any(True for _ in back.results[0].uses):
-        back.erase()
+    erase_unused([back])
     result = loop.results[number]
     readers = [(use.owner.operation, use.operand_number) for use in result.uses]
     if readers:

@@ -7,10 +7,9 @@ op; memory accesses and arithmetic overlap.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -325,8 +324,7 @@ class KernelCostModel:
             )
         else:
             reads = kernel.reads.items()
-            estimate_read_s = self._choose_read_model(kernel)
-            kernel.read_s = sum([estimate_read_s(v, amounts) for v, amounts in reads])
+            kernel.read_s = sum([self._estimate_read_s(kernel, v, amounts) for v, amounts in reads])
             kernel.constant_s = kernel.constant_bytes / self.device.small_cache_bytes_per_s
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
         kernel.time_s = _overlap_times_s(compute_s, memory_s + kernel.repeated_s)
@@ -384,7 +382,7 @@ class KernelCostModel:
 
     def _group_permutation(self, op: FusionOp) -> Permutation:
         shape = self._get_operand_shape(op)
-        return _group_permutation(shape, read_integer_list(op.op, "permutation", ()))
+        return group_permutation(shape, read_integer_list(op.op, "permutation", ()))
 
     def _reads_strided(self, op: FusionOp) -> bool:
         """Return whether a transpose by itself reads neighbouring elements from distant places."""
@@ -402,20 +400,13 @@ class KernelCostModel:
     def _get_operand_shape(self, op: FusionOp) -> tuple[int, ...]:
         return self.values[op.operands[0]].size.shape
 
-    def _estimate_read_s(self, value: int, reads: ReadAmounts) -> float:
-        """Estimate the time of reading a value: once from memory, then from the caches."""
-        return self._estimate_amount_s(value, sum(reads.values()))
+    def _estimate_read_s(self, kernel: FusionKernel, value: int, reads: ReadAmounts) -> float:
+        """Estimate the time of reading a value: once from memory, then from the caches.
 
-    def _choose_read_model(self, kernel: FusionKernel) -> Callable[[int, ReadAmounts], float]:
-        return (
-            functools.partial(self._estimate_tiled_s, kernel)
-            if kernel.rows
-            else self._estimate_read_s
-        )
-
-    def _estimate_tiled_s(self, rows: FusionKernel, value: int, reads: ReadAmounts) -> float:
-        """Estimate the time of reading a value by a kernel that keeps rows on the chip."""
-        return self._estimate_read_s(value, reads) * self._count_segments(rows, value)
+        A kernel that keeps rows on the chip may transfer more than it reads.
+        """
+        read_s = self._estimate_amount_s(value, sum(reads.values()))
+        return read_s * self._count_segments(kernel, value) if kernel.rows else read_s
 
     def _count_segments(self, rows: FusionKernel, value: int) -> float:
         """Return how much of memory is transferred for each byte of the numbers of rows.
@@ -499,26 +490,25 @@ class KernelCostModel:
             amounts = amounts | {OWN_LOOP: amounts[OWN_LOOP] * count}
         amount = sum(amounts.values())
         rows = producer if producer.rows else consumer
-        estimate_read_s = self._choose_read_model(rows)
-        read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
+        read_s = consumer.read_s - self._estimate_read_s(rows, value, consumer_reads[value])
         if rows.rows != consumer.rows:
             consumer_reads = {
                 source: self._limit_row_reads(source, reads, rows)
                 for source, reads in consumer_reads.items()
                 if source != value
             }
-            read_s = sum([estimate_read_s(*read) for read in consumer_reads.items()])
+            read_s = sum([self._estimate_read_s(rows, *read) for read in consumer_reads.items()])
         for source, reads in producer.reads.items():
             old = consumer_reads.get(source)
             if rows.rows:
                 merged = self._limit_row_reads(source, _add_reads(old, reads, amounts), rows)
-                read_s += estimate_read_s(source, merged)
+                read_s += self._estimate_read_s(rows, source, merged)
             elif old is None:
                 read_s += self._estimate_amount_s(source, sum(reads.values()) * amount)
             else:
-                read_s += estimate_read_s(source, _add_reads(old, reads, amounts))
+                read_s += self._estimate_read_s(rows, source, _add_reads(old, reads, amounts))
             if old is not None:
-                read_s -= estimate_read_s(source, old)
+                read_s -= self._estimate_read_s(rows, source, old)
         cycles = consumer.cycles + producer.cycles * amount
         compute_s = cycles / self.device.cycles_per_s
         constant_bytes = consumer.constant_bytes + producer.constant_bytes * amount
@@ -580,8 +570,6 @@ class KernelCostModel:
         for source, producer_reads in producer.reads.items():
             reads[source] = _add_reads(reads.get(source), producer_reads, amounts)
         rows = producer if producer.rows else consumer
-        if not rows.rows:
-            return reads
         return {v: self._limit_row_reads(v, each, rows) for v, each in reads.items()}
 
     def fuse_producer(self, producer: FusionKernel, consumer: FusionKernel) -> None:
@@ -603,7 +591,7 @@ class KernelCostModel:
             consumer.constant_bytes = 0.0
         if producer.emitter == "row" and consumer.emitter == "reduction":
             self._keep_reduced_tiles(consumer)
-        if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
+        if producer.emitter == "row" or keeps_loop:
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow
             if producer.rows != consumer.rows:
@@ -741,7 +729,7 @@ def _keeps_loop(producer: FusionKernel, consumer: FusionKernel, amounts: ReadAmo
     return consumer.emitter == "loop" and consumer.elements == producer.elements
 
 
-def _group_permutation(shape: Sequence[int], permutation: Sequence[int]) -> Permutation:
+def group_permutation(shape: Sequence[int], permutation: Sequence[int]) -> Permutation:
     """Return the order of a transpose, with runs of dimensions that stay together as one each."""
     runs: list[list[int]] = []
     for dim in (dim for dim in permutation if shape[dim] > 1):

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.attrs import CommAttr
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import get_defining_op, ir, list_users
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.combine_collectives import ALL_GATHER
@@ -34,7 +33,7 @@ class NarrowGathersPass(BlockPass):
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (ALL_GATHER,)):
-            if len(op.results) == 1 and CommAttr.NAME in op.attributes:
+            if len(op.results) == 1:
                 source = get_defining_op(op.operands[0])
                 if source is not None and find_only_reader(source) is not None and _widens(source):
                     _widen_after(op, source)
@@ -56,7 +55,7 @@ def _narrow_before(gather: ir.Operation) -> None:
     if reader is None or reader.name != CONVERT:
         return
     wide, narrow = reader.operands[0], reader.results[0]
-    is_wide_again = any(_widens(use.owner.operation) for use in narrow.uses)
+    is_wide_again = any(map(_widens, list_users(narrow)))
     if _count_bytes(narrow) >= _count_bytes(wide) or is_wide_again:
         return
     builder = OpBuilder(gather)

@@ -14,7 +14,9 @@ from hespas.dialects.mlir import (
     find_ops,
     get_defining_op,
     has_static_shape,
+    has_users,
     ir,
+    list_users,
     to_i64_attr,
 )
 from hespas.dialects.op_bodies import is_small_constant
@@ -53,6 +55,12 @@ def make_i64_array(numbers: Sequence[int], context: ir.Context) -> ir.Attribute:
     return ir.DenseI64ArrayAttr.get(list(numbers), context)
 
 
+def make_padding(pairs: Sequence[Sequence[int]], context: ir.Context) -> ir.Attribute:
+    """Make the padding of a window: the elements before and after, for each dimension."""
+    rows = [list(pair) for pair in pairs]
+    return ir.Attribute.parse(f"dense<{rows}> : tensor<{len(rows)}x2xi64>", context)
+
+
 def has_static_values(op: ir.Operation) -> bool:
     """Return whether the operands and results of an op are ranked tensors with static shapes."""
     kinds = [*op.results.types, *[value.type for value in op.operands]]
@@ -70,7 +78,7 @@ T = TypeVar("T")
 
 def find_only_reader(op: ir.Operation) -> ir.Operation | None:
     """Return the op that reads the result of an op, if it is one and reads it once."""
-    readers = [use.owner.operation for use in op.results[0].uses]
+    readers = list_users(op.results[0])
     return readers[0] if len(readers) == 1 else None
 
 
@@ -118,10 +126,10 @@ def invert_order(order: Sequence[int]) -> list[int]:
 
 @cache_ir_function(4096)
 def _make_tensor_type(shape: tuple[int, ...], like: ir.Type) -> ir.Type:
-    """Make a tensor type of this shape with the element type of another one."""
-    assert isinstance(like, ir.ShapedType)
+    """Make a tensor type of this shape with an element type, or that of another tensor type."""
+    element = like.element_type if isinstance(like, ir.ShapedType) else like
     location = ir.Location.unknown(like.context)
-    return ir.RankedTensorType.get(list(shape), like.element_type, loc=location)
+    return ir.RankedTensorType.get(list(shape), element, loc=location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +138,9 @@ class OpBuilder:
 
     place: ir.Operation
 
-    def make_tensor_type(self, shape: Sequence[int], like: ir.Value) -> ir.Type:
-        """Make a tensor type of this shape with the element type of ``like``."""
-        return _make_tensor_type(tuple(shape), like.type)
+    def make_tensor_type(self, shape: Sequence[int], like: ir.Value | ir.Type) -> ir.Type:
+        """Make a tensor type of this shape with an element type, or that of a value."""
+        return _make_tensor_type(tuple(shape), like if isinstance(like, ir.Type) else like.type)
 
     def create_op(
         self,
@@ -164,8 +172,56 @@ class OpBuilder:
             return value
         return self.create_op("stablehlo.reshape", [value], [kind], {}).results[0]
 
-    def create_convert(self, value: ir.Value, like: ir.Value) -> ir.Value:
-        """Convert a value to the element type of another one, if it has another type."""
+    def create_applied(self, name: str, *operands: ir.Value) -> ir.Value:
+        """Apply an elementwise op to values, of which the last has the type of the result."""
+        return self.create_op(name, operands, [operands[-1].type], {}).results[0]
+
+    def create_compare(self, direction: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        kind = self.make_tensor_type(
+            get_static_shape(left), ir.IntegerType.get_signless(1, left.context)
+        )
+        text = f"#stablehlo<comparison_direction {direction}>"
+        attributes = {"comparison_direction": ir.Attribute.parse(text, left.context)}
+        return self.create_op("stablehlo.compare", [left, right], [kind], attributes).results[0]
+
+    def create_iota(self, kind: ir.Type, dim: int) -> ir.Value:
+        attributes = {"iota_dimension": to_i64_attr(dim, kind.context)}
+        return self.create_op("stablehlo.iota", [], [kind], attributes).results[0]
+
+    def create_broadcast(
+        self, value: ir.Value, shape: Sequence[int], dims: Sequence[int]
+    ) -> ir.Value:
+        kind = self.make_tensor_type(shape, value)
+        attributes = {"broadcast_dimensions": make_i64_array(dims, value.context)}
+        return self.create_op("stablehlo.broadcast_in_dim", [value], [kind], attributes).results[0]
+
+    def create_reduction(
+        self, name: str, value: ir.Value, start: ir.Value, dims: Sequence[int]
+    ) -> ir.Value:
+        """Reduce dimensions of a value by an op, from a scalar."""
+        shape = [size for dim, size in enumerate(get_static_shape(value)) if dim not in dims]
+        created_op = ir.Operation.create(
+            "stablehlo.reduce",
+            results=[self.make_tensor_type(shape, value)],
+            operands=[value, start],
+            attributes={"dimensions": make_i64_array(dims, value.context)},
+            regions=1,
+            loc=self.place.location,
+            ip=ir.InsertionPoint(self.place),
+        )
+        kinds, locations = [start.type] * 2, [self.place.location] * 2
+        body = created_op.regions[0].blocks.append(*kinds, arg_locs=locations)
+        end = ir.Operation.create(
+            "stablehlo.return",
+            operands=[body.arguments[0]],
+            loc=self.place.location,
+            ip=ir.InsertionPoint(body),
+        )
+        end.operands[0] = OpBuilder(end).create_applied(name, *body.arguments)
+        return created_op.results[0]
+
+    def create_convert(self, value: ir.Value, like: ir.Value | ir.Type) -> ir.Value:
+        """Convert a value to an element type, or that of a value, if it has another one."""
         kind = self.make_tensor_type(get_static_shape(value), like)
         if kind == value.type:
             return value
@@ -242,6 +298,13 @@ class OpBuilder:
         return self.create_op("stablehlo.pad", [value, filling], [kind], attributes).results[0]
 
 
+def erase_unused(ops: Collection[ir.Operation]) -> None:
+    """Erase those of some ops, from the last to the first, whose first result nothing reads."""
+    for op in reversed([*ops]):
+        if not has_users(op.results[0]):
+            op.erase()
+
+
 def copy_operand_ops(
     reader: ir.Operation, number: int, ops: Sequence[ir.Operation]
 ) -> list[ir.Operation]:
@@ -260,9 +323,7 @@ def copy_operand_ops(
         copies.append(copy)
     if ops:
         reader.operands[number] = copies[-1].results[0]
-    for op in reversed(ops):
-        if not any(True for _ in op.results[0].uses):
-            op.erase()
+    erase_unused(ops)
     return copies
 
 
@@ -354,7 +415,5 @@ def fuse_ops(
         old.replace_all_uses_with(result)
     for op in reversed(ops):
         op.erase()
-    for op in reversed(copied.values()):
-        if not any(True for _ in op.results[0].uses):
-            op.erase()
+    erase_unused(copied.values())
     return new

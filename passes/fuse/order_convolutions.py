@@ -24,15 +24,14 @@ from hespas.passes.fuse.kernel_cost_model import HOPPER, VOLTA, FusionDevice
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
-    find_named_ops,
     get_element_type,
     get_static_shape,
-    has_static_values,
     invert_order,
 )
 from hespas.passes.fuse.pad_convolutions import (
     CONVOLUTION,
     DIMENSION_NUMBERS,
+    find_convolutions,
     find_reversed_kernel,
     is_input_gradient,
     is_kernel_gradient,
@@ -52,15 +51,10 @@ class OrderConvolutionsPass(BlockPass):
     )
 
     def rewrite_block(self, block: ir.Block) -> None:
-        convolutions = find_named_ops(block, (CONVOLUTION,))
-        if not convolutions:
-            return
-        capability = FusionDevice.from_target(self.target).capability
+        convolutions = find_convolutions(block)
+        capability = FusionDevice.from_target(self.target).capability if convolutions else 0
         for op in convolutions:
-            values = (*op.operands, op.results[0])
-            is_empty = not has_static_values(op) or any(0 in get_static_shape(v) for v in values)
-            if not is_empty and not isinstance(get_element_type(op.operands[0]), ir.ComplexType):
-                _order_convolution(op, _has_channels_last(op, capability))
+            _order_convolution(op, _has_channels_last(op, capability))
 
 
 def _has_channels_last(op: ir.Operation, capability: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
+from hespas.dialects.mlir import get_defining_op, has_users, ir, to_i64_attr
 from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.passes.fuse.dimension_orders import (
     CONCATENATE,
@@ -27,8 +27,10 @@ from hespas.passes.fuse.fold_transposes import create_product
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
+    erase_unused,
     get_static_shape,
     make_i64_array,
+    make_padding,
 )
 from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
 
@@ -36,8 +38,7 @@ from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
 def _make_parameter(name: str, numbers: Sequence[Dims], context: ir.Context) -> ir.Attribute:
     if name != "padding":
         return make_i64_array([number for (number,) in numbers], context)
-    rows = ", ".join(str(list(row)) for row in numbers)
-    return ir.Attribute.parse(f"dense<[{rows}]> : tensor<{len(numbers)}x2xi64>", context)
+    return make_padding(numbers, context)
 
 
 @dataclass(slots=True)
@@ -59,7 +60,7 @@ class OrderRewriter:
             self.values[op.results[0]] = self._rewrite_op(op)
         for op in reversed(ops):
             result, builder = op.results[0], OpBuilder(op)
-            if any(True for _ in result.uses):
+            if has_users(result):
                 value = self.values[result]
                 if not self.orders[result].is_plain:
                     value = builder.create_transpose(value, self.orders[result].places)
@@ -67,11 +68,12 @@ class OrderRewriter:
                 result.replace_all_uses_with(whole)
             makers = {get_defining_op(value) for value in op.operands}
             op.erase()
-            for maker in makers:  # has been made in the other order
-                if maker is None or maker.name != BROADCAST or maker.results[0] in self.values:
-                    continue
-                if not any(True for _ in maker.results[0].uses):
-                    maker.erase()
+            broadcasts = [
+                maker for maker in makers if maker is not None and maker.name == BROADCAST
+            ]
+            for each in broadcasts:  # has been made in the other order
+                if each.results[0] not in self.values:
+                    erase_unused([each])
 
     def _rewrite_op(self, op: ir.Operation) -> ir.Value:
         builder, result = OpBuilder(op), op.results[0]

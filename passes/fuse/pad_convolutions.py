@@ -29,6 +29,7 @@ from hespas.passes.fuse.op_builder import (
     get_element_type,
     get_static_shape,
     make_i64_array,
+    make_padding,
 )
 
 CONVOLUTION = "stablehlo.convolution"
@@ -41,11 +42,18 @@ class PadConvolutionsPass(BlockPass):
     name: ClassVar[str] = "pad-convolutions"
 
     def rewrite_block(self, block: ir.Block) -> None:
-        for op in find_named_ops(block, (CONVOLUTION,)):
-            values = (*op.operands, op.results[0])
-            is_empty = any(0 in get_static_shape(value) for value in values)
-            if not (is_empty or isinstance(get_element_type(op.operands[0]), ir.ComplexType)):
-                _pad_convolution(op)
+        for op in find_convolutions(block):
+            _pad_convolution(op)
+
+
+def find_convolutions(block: ir.Block) -> list[ir.Operation]:
+    """Find the convolutions of a block that cuDNN computes: those of real numbers, not empty."""
+    return [
+        op
+        for op in find_named_ops(block, (CONVOLUTION,))
+        if not isinstance(get_element_type(op.operands[0]), ir.ComplexType)
+        and not any(0 in get_static_shape(value) for value in (*op.operands, op.results[0]))
+    ]
 
 
 def _pad_convolution(op: ir.Operation) -> None:
@@ -171,9 +179,10 @@ def _swap_operands(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> ir
     attributes["lhs_dilation"] = make_i64_array([one.dilation for one in windows], op.context)
     attributes["rhs_dilation"] = make_i64_array([one.holes for one in windows], op.context)
     attributes.pop("window_reversal", None)
-    new = builder.create_op(op.name, [new_image, new_kernel], [op.results[0].type], attributes)
     wider = [(one.size - 1) * one.holes + 1 - one.extent for one in windows]
-    _set_padding(new, [(one.low + w, one.high + w) for one, w in zip(windows, wider, strict=True)])
+    pairs = [(one.low + w, one.high + w) for one, w in zip(windows, wider, strict=True)]
+    attributes["padding"] = make_padding(pairs, op.context)
+    new = builder.create_op(op.name, [new_image, new_kernel], [op.results[0].type], attributes)
     op.results[0].replace_all_uses_with(new.results[0])
     op.erase()
     return new
@@ -213,13 +222,11 @@ def _pad_input(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     zero = builder.create_constant(builder.make_tensor_type([], op.operands[0]), 0)
     op.operands[0] = builder.create_pad(op.operands[0], zero, low, high, interior)
     op.attributes["lhs_dilation"] = make_i64_array([1] * len(windows), op.context)
-    _set_padding(
-        op,
-        [
-            (window.low - before, window.high - after)
-            for window, (before, after) in zip(windows, padding, strict=True)
-        ],
-    )
+    pairs = [
+        (window.low - before, window.high - after)
+        for window, (before, after) in zip(windows, padding, strict=True)
+    ]
+    op.attributes["padding"] = make_padding(pairs, op.context)
 
 
 def _cut_result(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
@@ -241,26 +248,15 @@ def _cut_result(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     shape = list(get_static_shape(result))
     for dim, pair in zip(space, surplus, strict=True):
         shape[dim] += sum(pair)
-    attributes = copy_attributes(op)
-    new = builder.create_op(
-        op.name, list(op.operands), [builder.make_tensor_type(shape, result)], attributes
-    )
-    _set_padding(
-        new,
-        [
-            (window.low + before, window.high + after)
-            for window, (before, after) in zip(windows, surplus, strict=True)
-        ],
-    )
-    cut = new.results[0]
+    pairs = [
+        (window.low + before, window.high + after)
+        for window, (before, after) in zip(windows, surplus, strict=True)
+    ]
+    attributes = copy_attributes(op) | {"padding": make_padding(pairs, op.context)}
+    kind = builder.make_tensor_type(shape, result)
+    cut = builder.create_op(op.name, list(op.operands), [kind], attributes).results[0]
     for dim, (before, after) in zip(space, surplus, strict=True):
         if before or after:
             cut = builder.create_slice(cut, dim, before, shape[dim] - after)
     result.replace_all_uses_with(cut)
     op.erase()
-
-
-def _set_padding(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
-    rows = ", ".join(f"[{low}, {high}]" for low, high in padding)
-    text = f"dense<[{rows}]> : tensor<{len(padding)}x2xi64>"
-    op.attributes["padding"] = ir.Attribute.parse(text, op.context)

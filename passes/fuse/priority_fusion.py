@@ -16,6 +16,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
+from hespas.dialects.mlir import list_users
 from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.fuse.dependency_order import sort_depth_first
 from hespas.passes.fuse.dots import VIEW
@@ -343,7 +344,7 @@ class PriorityFusion:
         op = self.graph.ops[kernel.index]
         pending = [op.op] if op.kind == "transpose" else []
         for maker in pending:
-            readers = [use.owner.operation for use in maker.results[0].uses]
+            readers = list_users(maker.results[0])
             views = [reader for reader in readers if reader.name == VIEW]
             if not all(r.name == VIEW or is_product_kernel(r) for r in readers):
                 return False

@@ -16,11 +16,12 @@ narrower type only of arguments that nothing else reads, and concatenations of w
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 
-from hespas.dialects.mlir import get_attribute, get_defining_op, ir
+from hespas.dialects.mlir import get_attribute, get_defining_op, ir, list_users
 from hespas.dialects.op_bodies import trace_through_ops
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.fuse.dots import (
@@ -33,7 +34,8 @@ from hespas.passes.fuse.dots import (
     has_whole_tiles,
     list_merged_parts,
 )
-from hespas.passes.fuse.op_builder import get_element_type, get_static_shape
+from hespas.passes.fuse.kernel_cost_model import group_permutation
+from hespas.passes.fuse.op_builder import find_only_reader, get_element_type, get_static_shape
 from hespas.passes.fuse.simplify import BROADCAST, CONVERT, read_uniform_constant
 
 TRANSPOSE = "stablehlo.transpose"
@@ -188,7 +190,7 @@ def _collect_moved_ops(value: ir.Value, conversions: str) -> list[ir.Operation]:
         return [] if is_grouped else [*inner, op]
     if op.name in OF_ONE_SIZE:
         inner = _collect_operand_ops(op.operands[0], conversions)
-        is_read_once = sum(1 for _ in op.results[0].uses) == 1
+        is_read_once = find_only_reader(op) is not None
         return [*inner, op] if is_read_once and any(map(is_widening, inner)) else []
     return []
 
@@ -235,8 +237,8 @@ def _alone_reads_argument(op: ir.Operation) -> bool:
     """Return whether an op that one op reads is the only reader of an argument."""
     return (
         _is_function_argument(op.operands[0])
-        and sum(1 for _ in op.operands[0].uses) == 1
-        and sum(1 for _ in op.results[0].uses) == 1
+        and len(list_users(op.operands[0])) == 1
+        and find_only_reader(op) is not None
     )
 
 
@@ -281,15 +283,11 @@ def _collect_transpose(product: ir.Operation, number: int) -> list[ir.Operation]
 
 
 def _count_innermost_bytes(transpose: ir.Operation) -> int:
-    """Count the bytes that are neighbours before and after a transpose."""
+    """Count the bytes that are innermost before a transpose, and neighbours after it."""
     source = to_buffer_size(transpose.operands[0].type)
-    permutation = read_integer_list(transpose, "permutation", ())
-    wide = [dim for dim, size in enumerate(source.shape) if size != 1]
-    moved = [dim for dim in permutation if source.shape[dim] != 1]
-    neighbours, run = set(pairwise(moved)), wide[-1:]
-    while run != wide and (wide[-len(run) - 1], run[0]) in neighbours:
-        run.insert(0, wide[-len(run) - 1])
-    return math.prod(source.shape[dim] for dim in run) * source.bits // 8
+    runs = group_permutation(source.shape, read_integer_list(transpose, "permutation", ()))
+    _, innermost = max(runs, default=(0, 1))
+    return innermost * source.bits // 8
 
 
 def _list_transposed_parts(transpose: ir.Operation) -> list[int]:
@@ -339,7 +337,7 @@ def _collect_repetition(product: ir.Operation, number: int) -> list[ir.Operation
 
 def _find_only_user(op: ir.Operation) -> ir.Operation | None:
     """Return the op with one result that alone reads that of an op of its block, or None."""
-    users = {use.owner.operation for use in op.results[0].uses}
+    users = set(list_users(op.results[0]))
     user = users.pop() if len(users) == 1 else None
     return user if user is not None and user.block == op.block and len(user.results) == 1 else None
 
@@ -370,7 +368,7 @@ def _is_available(value: ir.Value) -> bool:
 
 
 def _is_returned(op: ir.Operation) -> bool:
-    users = {use.owner.operation for use in op.results[0].uses}
+    users = set(list_users(op.results[0]))
     return len(users) == 1 and not len(users.pop().results)
 
 
@@ -383,15 +381,13 @@ def _list_role_sizes(product: ir.Operation) -> list[int]:
 
 def _group_viewed_dims(before: Sequence[int], after: Sequence[int]) -> list[int]:
     """Number the dimensions before a reshape by the smallest groups that it keeps apart."""
+    ends = {1, *accumulate(after, operator.mul)}
     groups = []
-    number, elements, elements_after = 0, 1, 1
-    pending = iter(after)
+    number, elements = 0, 1
     for size in before:
         groups.append(number if size > 1 else NO_ROLE)
         elements *= size
-        while elements_after < elements:
-            elements_after *= next(pending)
-        number += elements_after == elements
+        number += elements in ends
     return groups
 
 

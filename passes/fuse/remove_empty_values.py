@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from hespas.dialects.mlir import cache_ir_function, has_static_shape, ir
+from hespas.dialects.mlir import cache_ir_function, has_static_shape, has_users, ir
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import OpBuilder, copy_attributes, make_i64_array
+from hespas.passes.fuse.op_builder import OpBuilder, copy_attributes, get_static_shape
 from hespas.passes.fuse.simplify import CONSTANT
 
 
@@ -50,7 +50,7 @@ def _replace_results(op: ir.Operation) -> None:
     """Replace the results of an op that are known without computing it, if something reads them."""
     find_value = REWRITES.get(op.name)
     for number, result in enumerate(op.results):
-        if not any(True for _ in result.uses):
+        if not has_users(result):
             continue
         new = None
         if _is_empty(result.type):
@@ -74,9 +74,7 @@ def _create_zeros(op: ir.Operation, number: int) -> ir.Value | None:
 def _broadcast_initial_value(op: ir.Operation, number: int) -> ir.Value:
     """Broadcast the scalar that a reduction of no elements, or their padding, starts from."""
     scalar = op.operands[len(op.operands) // 2 + number]
-    kind, dims = op.results[number].type, make_i64_array([], op.context)
-    name, attributes = "stablehlo.broadcast_in_dim", {"broadcast_dimensions": dims}
-    return OpBuilder(op).create_op(name, [scalar], [kind], attributes).results[0]
+    return OpBuilder(op).create_broadcast(scalar, get_static_shape(op.results[number]), [])
 
 
 def _concatenate_rest(op: ir.Operation, number: int) -> ir.Value | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hespas.dialects.mlir import list_users
 from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.fuse.fusion_graph import FusionGraph, FusionOp, is_loop_op
 from hespas.passes.fuse.kernel_cost_model import group_reduced_dims
@@ -71,7 +72,7 @@ class DiamondFinder:
             op = self.graph.ops[index]
             if op.kind == "transpose":
                 order = read_integer_list(op.op, "permutation", ())
-                readers = {use.owner.operation.name for use in op.op.results[0].uses}
+                readers = {reader.name for reader in list_users(op.op.results[0])}
                 if is_chain and order[-1] == len(order) - 1:
                     return False
                 return all(name.endswith(".return") or is_loop_op(name) for name in readers)

@@ -22,6 +22,7 @@ from hespas.dialects.mlir import (
     find_ops,
     get_attribute,
     get_defining_op,
+    has_users,
     ir,
     register_passes,
     to_i64_attr,
@@ -44,7 +45,6 @@ from hespas.passes.fuse.op_builder import (
     get_element_type,
     get_static_shape,
     has_static_values,
-    make_i64_array,
 )
 from hespas.passes.prepare.scalars import (
     ARITHMETIC,
@@ -111,7 +111,7 @@ def _swap_commuted_operands(module: ir.Module) -> bool:
     for op in find_ops(module.operation, COMMUTATIVE):
         operands, known = op.operands, seen[op.name]
         a, b = pair = operands[0], operands[1]
-        if a != b and (b, a) in known and pair not in known:
+        if (b, a) in known and pair not in known:
             operands[0], operands[1] = b, a
             swapped = True
         else:
@@ -207,9 +207,7 @@ def _merge_counters(loop: ir.Operation) -> None:
             others.append((number, step))
     for number, step in others:
         start, argument = loop.operands[number], body.arguments[number]
-        is_read_outside = any(True for _ in condition.arguments[number].uses) or any(
-            True for _ in loop.results[number].uses
-        )
+        is_read_outside = has_users(condition.arguments[number]) or has_users(loop.results[number])
         if start.type not in iterations or is_read_outside:
             continue
         counter = iterations[start.type]
@@ -256,20 +254,12 @@ def _find_operand_source(op: ir.Operation, name: str) -> ir.Operation | None:
     return source_op if source_op is not None and source_op.name == name else None
 
 
-def _create_unary_op(
-    op: ir.Operation, name: str, operand: ir.Value, **attributes: ir.Attribute
-) -> ir.Value:
-    """Create an op with one operand before ``op`` with the same type, and return its result."""
-    return OpBuilder(op).create_op(name, [operand], [op.results[0].type], attributes).results[0]
-
-
 def _broadcast_scalar(op: ir.Operation) -> ir.Value | None:
     """Broadcast a scalar to the type of an op that only rearranges such a broadcast."""
     inner = _find_operand_source(op, BROADCAST)
     if inner is None or get_static_shape(inner.operands[0]):
         return None
-    no_dims = make_i64_array([], op.context)
-    return _create_unary_op(op, BROADCAST, inner.operands[0], broadcast_dimensions=no_dims)
+    return OpBuilder(op).create_broadcast(inner.operands[0], get_static_shape(op.results[0]), [])
 
 
 def _simplify_reshape(op: ir.Operation) -> ir.Value | None:
@@ -281,7 +271,7 @@ def _simplify_reshape(op: ir.Operation) -> ir.Value | None:
         inner = _find_operand_source(op, BROADCAST)
         if inner is None or not is_unit_broadcast(inner):
             return _broadcast_scalar(op)
-    return _create_unary_op(op, "stablehlo.reshape", inner.operands[0])
+    return OpBuilder(op).create_reshape(inner.operands[0], get_static_shape(op.results[0]))
 
 
 def _simplify_transpose(op: ir.Operation) -> ir.Value | None:
@@ -291,35 +281,26 @@ def _simplify_transpose(op: ir.Operation) -> ir.Value | None:
     inner = _find_operand_source(op, "stablehlo.transpose")
     if inner is not None and LAYOUT not in inner.attributes:
         before = read_integer_list(inner, "permutation", ())
-        order = tuple(before[d] for d in order)
-        permutation = make_i64_array(order, op.context)
-        return _create_unary_op(
-            op, "stablehlo.transpose", inner.operands[0], permutation=permutation
-        )
-    shape = to_buffer_size(op.operands[0].type).shape
+        return OpBuilder(op).create_transpose(inner.operands[0], [before[d] for d in order])
+    shape = get_static_shape(op.operands[0])
     wide = [d for d in order if shape[d] > 1]
     if wide == sorted(wide):
-        return _create_unary_op(op, "stablehlo.reshape", op.operands[0])
+        return OpBuilder(op).create_reshape(op.operands[0], get_static_shape(op.results[0]))
     return _broadcast_scalar(op)
 
 
 def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
-    source = op.operands[0]
-    inner = get_defining_op(source)
-    if inner is not None and inner.name == IOTA:
-        return _broadcast_positions(op, inner)
-    is_nested = inner is not None and inner.name == BROADCAST
-    has_same_type = source.type == op.results[0].type
-    if not (is_nested or has_same_type):
-        return None
-    dims = read_integer_list(op, "broadcast_dimensions", ())
-    if has_same_type and list(dims) == sorted(dims):
+    source, dims = op.operands[0], read_integer_list(op, "broadcast_dimensions", ())
+    if source.type == op.results[0].type and list(dims) == sorted(dims):
         return source
-    if inner is None or not is_nested:
+    if (positions := _find_operand_source(op, IOTA)) is not None:
+        return _broadcast_positions(op, positions)
+    inner = _find_operand_source(op, BROADCAST)
+    if inner is None:
         return None
     before = read_integer_list(inner, "broadcast_dimensions", ())
-    joined = make_i64_array([dims[d] for d in before], op.context)
-    return _create_unary_op(op, BROADCAST, inner.operands[0], broadcast_dimensions=joined)
+    shape, joined = get_static_shape(op.results[0]), [dims[d] for d in before]
+    return OpBuilder(op).create_broadcast(inner.operands[0], shape, joined)
 
 
 def _broadcast_positions(op: ir.Operation, iota: ir.Operation) -> ir.Value | None:
@@ -355,9 +336,10 @@ def _broadcast_before_transpose(op: ir.Operation) -> ir.Value | None:
     places = {old: next(dims) for old, size in zip(order, shape, strict=True) if size != 1}
     wide = sorted(places)
     before = get_static_shape(transpose.operands[0])
-    value = OpBuilder(op).create_reshape(transpose.operands[0], [before[dim] for dim in wide])
-    joined = make_i64_array([places[dim] for dim in wide], op.context)
-    return _create_unary_op(op, BROADCAST, value, broadcast_dimensions=joined)
+    builder = OpBuilder(op)
+    value = builder.create_reshape(transpose.operands[0], [before[dim] for dim in wide])
+    joined = [places[dim] for dim in wide]
+    return builder.create_broadcast(value, get_static_shape(op.results[0]), joined)
 
 
 FLOATS = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10)}  # exponent, mantissa
@@ -383,7 +365,7 @@ def _simplify_convert(op: ir.Operation) -> ir.Value | None:
         get_element_type(op.operands[0]), get_element_type(inner.operands[0])
     ):
         return None
-    return _create_unary_op(op, CONVERT, inner.operands[0])
+    return OpBuilder(op).create_convert(inner.operands[0], op.results[0])
 
 
 def _convert_before_moves(op: ir.Operation) -> ir.Value | None:
@@ -450,19 +432,19 @@ def _slice_scatter_operand(op: ir.Operation) -> ir.Value | None:
     base = scatter and _find_operand_source(scatter, BROADCAST)
     if scatter is None or not base or len(scatter.results) > 1 or any(starts):
         return None
-    if len(list(scatter.results[0].uses)) > 1 or not has_static_values(scatter):
+    if find_only_reader(scatter) is None or not has_static_values(scatter):
         return None
-    kind, whole = op.results[0].type, to_buffer_size(scatter.results[0].type).shape
-    sizes = zip(whole, to_buffer_size(kind).shape, strict=True)
+    kind, whole = op.results[0].type, get_static_shape(scatter.results[0])
+    sizes = zip(whole, get_static_shape(op.results[0]), strict=True)
     cut = {dim for dim, (size, kept) in enumerate(sizes) if kept < size}
     numbers = parse_number_fields(scatter.attributes["scatter_dimension_numbers"])
     indexed = {*numbers["inserted_window_dims"]} & {*numbers["scatter_dims_to_operand_dims"]}
-    is_uniform = not to_buffer_size(base.operands[0].type).shape
+    is_uniform = not get_static_shape(base.operands[0])
     if not is_uniform or not cut <= indexed:
         return None
     builder = OpBuilder(op)
-    start = builder.create_op(BROADCAST, [base.operands[0]], [kind], copy_attributes(base))
-    operands = [start.results[0], *list(scatter.operands)[1:]]
+    start = builder.create_broadcast(base.operands[0], get_static_shape(op.results[0]), [])
+    operands = [start, *list(scatter.operands)[1:]]
     attributes = copy_attributes(scatter)
     return builder.create_op(scatter.name, operands, [kind], attributes, body=scatter).results[0]
 
@@ -532,7 +514,7 @@ def _find_adding_scatter(value: ir.Value) -> ir.Operation | None:
     scatter = get_defining_op(value)
     if scatter is None or scatter.name != SCATTER or len(scatter.results) > 1:
         return None
-    is_read_once = sum(1 for _ in scatter.results[0].uses) == 1
+    is_read_once = find_only_reader(scatter) is not None
     return scatter if is_read_once and _find_body_op(scatter) == "add" else None
 
 
@@ -617,15 +599,15 @@ def _simplify_reduce(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     neutral = NEUTRAL.get(_find_body_op(op) or "")
     if neutral is None or numbers[1] != neutral:
         return _find_value_at_position(op)
-    shape = to_buffer_size(op.operands[0].type).shape
+    shape = get_static_shape(op.operands[0])
     negation = _find_operand_source(op, NEGATE)
     if negation is not None and neutral == 0:
         operands, kinds = [negation.operands[0], op.operands[1]], [op.results[0].type]
         reduction = OpBuilder(op).create_op(op.name, operands, kinds, copy_attributes(op), body=op)
-        return _create_unary_op(op, NEGATE, reduction.results[0])
+        return OpBuilder(op).create_applied(NEGATE, reduction.results[0])
     if any(shape[d] != 1 for d in read_integer_list(op, "dimensions", ())):
         return _find_value_at_position(op)
-    return _create_unary_op(op, "stablehlo.reshape", op.operands[0])
+    return OpBuilder(op).create_reshape(op.operands[0], get_static_shape(op.results[0]))
 
 
 def _find_value_at_position(op: ir.Operation) -> ir.Value | None:
@@ -709,7 +691,7 @@ def read_uniform_constant(value: ir.Value) -> Number | None:
 
 def _generalise_dot(op: ir.Operation) -> ir.Value | None:
     """Replace ``dot`` by ``dot_general``."""
-    last = len(to_buffer_size(op.operands[0].type).shape) - 1
+    last = len(get_static_shape(op.operands[0])) - 1
     dimensions = f"lhs_contracting_dimensions = [{last}], rhs_contracting_dimensions = [0]"
     attributes = copy_attributes(op)
     attributes["dot_dimension_numbers"] = ir.Attribute.parse(

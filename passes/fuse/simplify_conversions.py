@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_element_type
+from hespas.passes.fuse.op_builder import OpBuilder, erase_unused, find_named_ops, get_element_type
 from hespas.passes.fuse.simplify import CONVERT
 
 
@@ -34,5 +34,4 @@ class SimplifyConversionsPass(BlockPass):
                 continue
             result.replace_all_uses_with(OpBuilder(op).create_convert(source, result))
             op.erase()
-            if not any(True for _ in inner.results[0].uses):
-                inner.erase()
+            erase_unused([inner])

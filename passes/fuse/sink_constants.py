@@ -12,8 +12,7 @@ from hespas.dialects.mlir import func, get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-
-_WHILE = "stablehlo.while"
+from hespas.passes.fuse.simplify import BROADCAST, CONSTANT, WHILE
 
 
 class SinkConstantsPass(BlockPass):
@@ -33,28 +32,29 @@ class SinkConstantsPass(BlockPass):
         return False
 
     def rewrite_block(self, block: ir.Block) -> None:
-        copies: dict[ir.Value, ir.Value] = {}
-        for argument, initial in _list_invariant_arguments(block):
-            if _is_broadcast_of_constant(initial):
-                for op, position in _list_reads(block, argument):
-                    op.operands[position] = _copy_into_block(initial, block, copies)
+        reads = [
+            (op, position, initial)
+            for argument, initial in _list_invariant_arguments(block)
+            for op, position in _list_reads(block, argument)
+        ]
         for view in block.operations:
-            op = view.operation
-            for position, operand in enumerate(op.operands):
-                if _is_broadcast_of_constant(operand) and _get_owner_block(operand) != block:
-                    op.operands[position] = _copy_into_block(operand, block, copies)
-
-
-def _get_owner_block(value: ir.Value) -> ir.Block | None:
-    """Return the block of the op that defines a value."""
-    op = get_defining_op(value)
-    return None if op is None else op.block
+            reads += [(view.operation, k, value) for k, value in enumerate(view.operation.operands)]
+        copies: dict[ir.Value, ir.Value] = {}
+        for op, position, value in reads:
+            broadcast = get_defining_op(value)
+            if broadcast is None or broadcast.name != BROADCAST or broadcast.block == block:
+                continue
+            constant = get_defining_op(broadcast.operands[0])
+            if constant is not None and constant.name == CONSTANT:
+                if value not in copies:
+                    copies[value] = _copy_to_start(block, constant, broadcast)
+                op.operands[position] = copies[value]
 
 
 def _list_invariant_arguments(block: ir.Block) -> list[tuple[ir.Value, ir.Value]]:
     """List the arguments of a block of a loop that no iteration changes, with their values."""
     loop = block.owner.operation
-    if loop.name != _WHILE:
+    if loop.name != WHILE:
         return []
     body = loop.regions[1].blocks[0]
     results = get_terminator(body).operands
@@ -62,27 +62,12 @@ def _list_invariant_arguments(block: ir.Block) -> list[tuple[ir.Value, ir.Value]
     return [(read, initial) for argument, result, read, initial in pairs if argument == result]
 
 
-def _is_broadcast_of_constant(value: ir.Value) -> bool:
-    op = get_defining_op(value)
-    if op is None or op.name != "stablehlo.broadcast_in_dim":
-        return False
-    source = get_defining_op(op.operands[0])
-    return source is not None and source.name == "stablehlo.constant"
-
-
-def _copy_into_block(
-    value: ir.Value, block: ir.Block, copies: dict[ir.Value, ir.Value]
-) -> ir.Value:
-    """Return the copy of a broadcast of a constant at the beginning of a block."""
-    if value not in copies:
-        broadcast = get_defining_op(value)
-        constant = get_defining_op(broadcast.operands[0]) if broadcast else None
-        assert broadcast is not None and constant is not None
-        copy = broadcast.clone(ir.InsertionPoint.at_block_begin(block)).operation
-        source = constant.clone(ir.InsertionPoint.at_block_begin(block)).operation
-        copy.operands[0] = source.results[0]
-        copies[value] = copy.results[0]
-    return copies[value]
+def _copy_to_start(block: ir.Block, constant: ir.Operation, broadcast: ir.Operation) -> ir.Value:
+    """Copy a constant and its broadcast to the start of a block; return the copy of this."""
+    copy = broadcast.clone(ir.InsertionPoint.at_block_begin(block)).operation
+    source = constant.clone(ir.InsertionPoint.at_block_begin(block)).operation
+    copy.operands[0] = source.results[0]
+    return copy.results[0]
 
 
 def _list_reads(block: ir.Block, argument: ir.Value) -> list[tuple[ir.Operation, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import get_defining_op, has_users, ir, list_users
 from hespas.dialects.op_bodies import get_terminator
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.join_reductions import find_sum_over_devices
@@ -18,9 +18,8 @@ from hespas.passes.fuse.op_builder import (
     find_named_ops,
     find_only_reader,
 )
-from hespas.passes.fuse.simplify import ADD, read_uniform_constant
+from hespas.passes.fuse.simplify import ADD, WHILE, read_uniform_constant
 
-WHILE = "stablehlo.while"
 _BETWEEN = ("stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose")
 
 
@@ -44,8 +43,7 @@ def _find_accumulated_sum(loop: ir.Operation, number: int) -> ir.Operation | Non
     add = get_defining_op(get_terminator(body).operands[number])
     if add is None or add.name != ADD or add.block != body or not find_only_reader(add):
         return None
-    readers = [use.owner.operation for use in value.uses]
-    if readers != [add] or any(condition.arguments[number].uses):
+    if list_users(value) != [add] or has_users(condition.arguments[number]):
         return None
     (added,) = (operand for operand in add.operands if operand != value)
     source = get_defining_op(added)

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import get_defining_op, ir, list_users
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import MAYBE_COLLECTIVE
 from hespas.estimators.rules.base import read_integer, read_integer_list
@@ -207,7 +207,7 @@ class _OrderAnalysis:
         for op in reversed(self.ops):
             result = op.results[0]
             is_view = result in self.moved and op.name in (TRANSPOSE, RESHAPE)
-            readers = [use.owner.operation for use in result.uses] if is_view else []
+            readers = list_users(result) if is_view else []
             made = {value for reader in readers for value in reader.results}
             if is_view and made.isdisjoint(self.orders):
                 del self.orders[result]
@@ -333,10 +333,8 @@ class _OrderAnalysis:
             assert order is not None  # since other operands are single numbers
             if op.name == RESHAPE:
                 return order.reshape(get_static_shape(op.results[0]))
-            if op.name == BROADCAST and is_repetition(op):
-                return order_repetition(op, order)
             if op.name == BROADCAST:
-                return order if order.divide_dims(get_static_shape(op.results[0])) else None
+                return order_repetition(op, order) if is_repetition(op) else order
             return order_reduction(op, order) if op.name == REDUCE else resize_order(op, order)
         return self._find_elementwise_order(op)
 
@@ -362,7 +360,7 @@ class _OrderAnalysis:
             known = self._get_order(value)
             if known is not None and known.sizes != order.sizes:
                 return None
-            if known == order and value in self.moved:
+            if known == order:
                 continue
             if value not in self.computed and not is_free(value, order):
                 if is_matrix_product and _keeps_roles(self._matrix_products[number], order):
@@ -425,9 +423,9 @@ def _transpose_before_slices(block: ir.Block, product: ir.Operation) -> None:
 
     XLA gives the product their order, as it does where the transpose comes first.
     """
-    slices = [use.owner.operation for use in product.results[0].uses]
+    slices = list_users(product.results[0])
     parts = [value for op in slices for value in op.results]
-    readers = [use.owner.operation for part in parts for use in part.uses]
+    readers = [reader for part in parts for reader in list_users(part)]
     names = {op.name for op in slices}, {op.name for op in readers}
     if names != ({SLICE}, {TRANSPOSE}) or not has_static_values(product):
         return

@@ -15,25 +15,25 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import find_attribute, get_defining_op, ir
-from hespas.dialects.op_bodies import format_tensor_type, format_zero, replace_op_by_function
-from hespas.estimators.rules.base import read_integer_list, to_buffer_size
+from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import (
     DOT,
-    KEPT_ATTRIBUTES,
     DotGeneral,
     DotOperand,
-    format_product,
 )
+from hespas.passes.fuse.fold_transposes import create_product
 from hespas.passes.fuse.form_kernels import FormKernelsPass
 from hespas.passes.fuse.kernel_cost_model import FusionDevice
 from hespas.passes.fuse.op_builder import (
+    OpBuilder,
     find_named_ops,
-    find_only_reader,
     get_element_type,
+    get_static_shape,
 )
 from hespas.passes.fuse.product_kernels import APPLIED
+from hespas.passes.fuse.simplify import ADD
 
 TILE = 128  # rows and columns of a tile of the result
 PARTS = tuple(1 << power for power in range(12))
@@ -111,7 +111,7 @@ class SplitProductsPass(BlockPass):
         weights = next(WEIGHTS[least] for least in WEIGHTS if device.capability >= least)
         for op in products:
             size = _measure_product(op)
-            if size is None or _is_part(op):
+            if size is None:
                 continue
             parts = _choose_part_count(size, device.cores, weights)
             if parts > 1:
@@ -163,105 +163,51 @@ def _count_read_bits(value: ir.Value) -> int:
     return to_buffer_size(value.type).bits
 
 
-def _is_part(op: ir.Operation) -> bool:
-    """Return whether only a reduction of a batch dimension reads a product."""
-    reader = find_only_reader(op)
-    batch = len(DotGeneral.from_op(op).sides[0].batch)
-    if reader is None or reader.name != "stablehlo.reduce":
-        return False
-    return max(read_integer_list(reader, "dimensions", (batch,))) < batch
-
-
 def _split_product(op: ir.Operation, size: ProductSize, parts: int) -> None:
-    kept = {name: op.attributes[name] for name in KEPT_ATTRIBUTES if name in op.attributes}
-    for new in replace_op_by_function(op, _format_parts(op, size, parts)):
-        if new.name == DOT:
-            for name, attribute in kept.items():
-                new.attributes[name] = attribute
-
-
-def _format_parts(op: ir.Operation, size: ProductSize, parts: int) -> str:
-    """Format a function that multiplies the parts of the inner dimension and adds the products."""
-    lhs, rhs = DotGeneral.from_op(op).sides
-    places = _find_contracted_places(lhs, rhs)
+    """Multiply the parts of the inner dimension, and add the products."""
+    sides = DotGeneral.from_op(op).sides
+    places = _find_contracted_places(*sides)
     assert places is not None
     step = parts * ALIGNED_BITS // min(ALIGNED_BITS, size.lhs_bits, size.rhs_bits)
     k = -(-size.k // step) * step
-    x = _OperandParts("x", op.operands[0], lhs, places[0], parts, k)
-    w = _OperandParts("w", op.operands[1], rhs, places[1], parts, k)
-    out, batch = op.results[0].type, len(lhs.batch)
-    shape, kind = to_buffer_size(out).shape, str(get_element_type(op.results[0]))
-    sum_kind = _SUM_TYPES.get(kind, "f32" if _NARROW_FLOAT.match(kind) else kind)
-    summed, scalar = format_tensor_type(shape, sum_kind), f"tensor<{sum_kind}>"
-    products = format_tensor_type([*shape[:batch], parts, *shape[batch:]], sum_kind)
-    contracting = [[x.place + 1], [w.place + 1]]
-    lines = [
-        f"func.func @split(%x: {x.value.type}, %w: {w.value.type}) -> {out} {{",
-        *x.format_lines(),
-        *w.format_lines(),
-        format_product("%x_parts", x.type, "%w_parts", w.type, products, [x.batch, w.batch],
-                       contracting),
-        f"%zero = stablehlo.constant dense<{format_zero(sum_kind)}> : {scalar}",
-        "%sum = stablehlo.reduce(%product init: %zero) applies stablehlo.add across dimensions = "
-        f"[{batch}] : ({products}, {scalar}) -> {summed}",
-        f"%result = stablehlo.convert %sum : ({summed}) -> {out}",
-        f"return %result : {out}",
-    ]  # fmt: skip
-    return "\n".join((*lines, "}"))
+    builder, result = OpBuilder(op), op.results[0]
+    (lhs, left), (rhs, right) = (
+        _divide_operand(builder, value, side, place, parts, k)
+        for value, side, place in zip(op.operands, sides, places, strict=True)
+    )
+    kind = str(get_element_type(result))
+    kind = _SUM_TYPES.get(kind, "f32" if _NARROW_FLOAT.match(kind) else kind)
+    sum_type = ir.Type.parse(kind, op.context)
+    product = create_product(op, [lhs, rhs], (left, right), sum_type).results[0]
+    zero = builder.create_constant(builder.make_tensor_type([], sum_type), 0)
+    batch = len(sides[0].batch)
+    total = builder.create_reduction(ADD, product, zero, [batch])
+    result.replace_all_uses_with(builder.create_convert(total, result))
+    op.erase()
 
 
-@dataclass(frozen=True, slots=True)
-class _OperandParts:
-    """An operand whose contracted dimensions become two: the parts, and the elements of each.
+def _divide_operand(
+    builder: OpBuilder, value: ir.Value, side: DotOperand, place: int, parts: int, k: int
+) -> tuple[ir.Value, DotOperand]:
+    """Divide the contracted dimensions of an operand into parts, and the elements of each.
 
-    Attributes:
-        name: Its name in the function.
+    The parts are the last dimension of the batch.
+
+    Args:
         place: The first of the contracted dimensions.
         k: Their elements, padded to parts of whole multiples of 16 bytes.
     """
-
-    name: str
-    value: ir.Value
-    side: DotOperand
-    place: int
-    parts: int
-    k: int
-
-    @property
-    def type(self) -> str:
-        """The type of the parts."""
-        return self._format_type(self.parts, self.k // self.parts)
-
-    @property
-    def batch(self) -> list[int]:
-        """The batch of the parts, of which they are the last."""
-        added = 2 - len(self.side.contracting)
-        moved = [dim if dim < self.place else dim + added for dim in self.side.batch]
-        return [*moved, self.place]
-
-    def format_lines(self) -> list[str]:
-        """Format the ops that merge, pad and divide the contracted dimensions."""
-        name, whole = self.name, math.prod(self.side.shape[dim] for dim in self.side.contracting)
-        merged, padded = self._format_type(whole), self._format_type(self.k)
-        kind = str(get_element_type(self.value))
-        rank = len(self.side.shape) - len(self.side.contracting) + 1
-        zeros, high = [0] * rank, [0] * rank
-        high[self.place] = self.k - whole
-        lines, read = [], f"%{name}"
-        if len(self.side.contracting) > 1:
-            read = f"%{name}_merged"
-            lines = [f"{read} = stablehlo.reshape %{name} : ({self.value.type}) -> {merged}"]
-        if merged != padded:
-            lines += [
-                f"%{name}_zero = stablehlo.constant dense<{format_zero(kind)}> : tensor<{kind}>",
-                f"%{name}_padded = stablehlo.pad {read}, %{name}_zero, low = {zeros}, "
-                f"high = {high}, interior = {zeros} : ({merged}, tensor<{kind}>) -> {padded}",
-            ]
-            read = f"%{name}_padded"
-        return [*lines, f"%{name}_parts = stablehlo.reshape {read} : ({padded}) -> {self.type}"]
-
-    def _format_type(self, *sizes: int) -> str:
-        """Format its type with these dimensions for the contracted ones."""
-        shape, end = self.side.shape, self.place + len(self.side.contracting)
-        kind = str(get_element_type(self.value))
-        return format_tensor_type([*shape[: self.place], *sizes, *shape[end:]], kind)
+    end = place + len(side.contracting)
+    before, whole, after = side.shape[:place], math.prod(side.shape[place:end]), side.shape[end:]
+    value = builder.create_reshape(value, [*before, whole, *after])
+    if k > whole:
+        zero = builder.create_constant(builder.make_tensor_type([], value), 0)
+        low, high = [0] * len(get_static_shape(value)), [0] * len(get_static_shape(value))
+        high[place] = k - whole
+        value = builder.create_pad(value, zero, low, high)
+    value = builder.create_reshape(value, [*before, parts, k // parts, *after])
+    batch, free = (
+        tuple(dim if dim < place else dim + 2 - len(side.contracting) for dim in dims)
+        for dims in (side.batch, side.free)
+    )
+    return value, DotOperand(get_static_shape(value), (*batch, place), (place + 1,), free)

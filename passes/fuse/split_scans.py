@@ -20,8 +20,8 @@ from hespas.passes.fuse.op_builder import (
     copy_attributes,
     find_named_ops,
     get_static_shape,
-    has_static_values,
     make_i64_array,
+    make_padding,
 )
 from hespas.passes.fuse.simplify import read_uniform_constant
 
@@ -37,7 +37,7 @@ class SplitScansPass(BlockPass):
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (REDUCE_WINDOW,)):
-            if len(op.results) == 1 and has_static_values(op):
+            if len(op.results) == 1:
                 dim = find_scanned_dim(op)
                 if dim is not None and get_static_shape(op.operands[0])[dim] > TILE:
                     scan = _Scan(op, dim)
@@ -66,15 +66,8 @@ class _Scan:
         sums = self.builder.create_slice(inner, dim + 1, last, last + 1)
         sums = self.builder.create_reshape(sums, (*shape[:dim], tiles, *shape[dim + 1 :]))
         before = self._scan_exclusively(sums, dim)
-        attributes = {
-            "broadcast_dimensions": make_i64_array(
-                [d for d in range(len(tiled)) if d != dim + 1], value.context
-            )
-        }
-        kind = [inner.type]
-        spread = self.builder.create_op(
-            "stablehlo.broadcast_in_dim", [before], kind, attributes
-        ).results[0]
+        dims = [d for d in range(len(tiled)) if d != dim + 1]
+        spread = self.builder.create_broadcast(before, tiled, dims)
         combined = self._combine(spread, inner)
         flat = self.builder.create_reshape(combined, get_static_shape(padded))
         start = tiles * TILE - size if self.is_reverse else 0
@@ -99,10 +92,9 @@ class _Scan:
         edges = [[0, 0] for _ in shape]
         edges[dim][self.is_reverse] = padding
         shape[dim] += padding + 1 - window[dim]
-        text = f"dense<{edges}> : tensor<{len(shape)}x2xi64>"
         attributes = {
             "window_dimensions": make_i64_array(window, value.context),
-            "padding": ir.Attribute.parse(text, value.context),
+            "padding": make_padding(edges, value.context),
         }
         kind = self.builder.make_tensor_type(shape, value)
         operands = [value, self.op.operands[1]]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir, to_i64_attr
+from hespas.dialects.mlir import ir, list_users, to_i64_attr
 from hespas.dialects.op_kinds import TERMINATORS
 from hespas.estimators.rules.base import read_integer
 from hespas.passes.fuse.block_pass import BlockPass
@@ -26,6 +26,7 @@ from hespas.passes.fuse.op_builder import (
     find_named_ops,
     find_only_reader,
     get_static_shape,
+    invert_order,
 )
 
 DIM_ATTRIBUTES = {
@@ -57,7 +58,7 @@ def _hoist_result_transpose(op: ir.Operation) -> None:
     order = read_plain_permutation(transpose)
     if transpose is None or order is None:
         return
-    if any(use.owner.operation.name not in TERMINATORS for use in transpose.results[0].uses):
+    if any(reader.name not in TERMINATORS for reader in list_users(transpose.results[0])):
         return
     builder = OpBuilder(op)
     operand = builder.create_transpose(op.operands[0], order)
@@ -81,8 +82,8 @@ def _transpose_collective(op: ir.Operation, dim_attribute: str) -> None:
     body = op if len(op.regions) else None
     kind = builder.make_tensor_type([result_shape[d] for d in first], result)
     new = builder.create_op(op.name, [operand], [kind], attributes, body=body)
-    back = [first.index(d) for d in range(len(first))]
-    result.replace_all_uses_with(builder.create_transpose(new.results[0], back))
+    back = builder.create_transpose(new.results[0], invert_order(first))
+    result.replace_all_uses_with(back)
     op.erase()
 
 

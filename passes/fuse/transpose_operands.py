@@ -36,11 +36,8 @@ from hespas.passes.fuse.op_builder import (
     find_named_ops,
     get_static_shape,
     invert_order,
-    make_i64_array,
 )
-from hespas.passes.fuse.simplify import BROADCAST
 
-DIMS = "broadcast_dimensions"
 READERS = {
     "libraries": "batches of matrices and evenly padded images, as cuBLAS and cuDNN do",
     "any": "operands with their dimensions in any order, and images with any padding and holes",
@@ -116,7 +113,10 @@ def _create_transpose(builder: OpBuilder, value: ir.Value, order: Dims) -> ir.Va
     if repetition is None:
         return builder.create_transpose(value, order)
     source = repetition.operands[0]
-    shape, kept = get_static_shape(source), read_integer_list(repetition, DIMS, ())
+    shape, kept = (
+        get_static_shape(source),
+        read_integer_list(repetition, "broadcast_dimensions", ()),
+    )
     repeated = get_static_shape(repetition.results[0])
     (dim, *others) = [d for d in range(len(repeated)) if d not in kept] or [0]
     merged = [*shape[: dim - 1], shape[dim - 1] * repeated[dim], *shape[dim:]]
@@ -126,9 +126,7 @@ def _create_transpose(builder: OpBuilder, value: ir.Value, order: Dims) -> ir.Va
     sizes = [shape[d] for d in order]
     sizes.insert(place, repeated[dim])
     dims = [d + (d >= place) for d in invert_order(order)]
-    kind = builder.make_tensor_type(sizes, value)
-    attributes = {DIMS: make_i64_array(dims, repetition.context)}
-    after = builder.create_op(BROADCAST, [source], [kind], attributes).results[0]
+    after = builder.create_broadcast(source, sizes, dims)
     return builder.create_reshape(after, [merged[d] for d in order])
 
 

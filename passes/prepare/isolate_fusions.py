@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hespas.dialects.mlir import find_ops, get_defining_op, ir
+from hespas.dialects.mlir import find_ops, get_defining_op, has_users, ir
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.dialects.op_kinds import BRANCHES, CONSTANTS, FUSION, LOOPS
 from hespas.passes.base import PassRun
@@ -90,7 +90,7 @@ def _isolate_fusion(fusion: ir.Operation) -> None:
                 copies[value] = block.add_argument(value.type, fusion.location)
         inner.operands[number] = copies[value]
     for constant in constants:
-        if not any(True for _ in constant.results[0].uses):
+        if not has_users(constant.results[0]):
             constant.erase()
     if others:
         new = ir.Operation.create(

@@ -17,6 +17,7 @@ from hespas.dialects.mlir import (
     drop_attributes,
     drop_boundary_attrs,
     get_call_target,
+    has_users,
     ir,
     list_dictionary_entries,
     read_boundary_attrs,
@@ -194,7 +195,7 @@ def _constrain_result(op: ir.Operation, number: int, sharding: ir.Attribute) -> 
     if is_loop or op.name in BRANCHES:
         for region in list(op.regions)[is_loop:]:  # not the condition of a loop
             _constrain_operand(get_terminator(region.blocks[0]), number, sharding)
-    if is_loop and not any(True for _ in value.uses):
+    if is_loop and not has_users(value):
         _constrain_operand(op, number, sharding)
     else:
         _constrain_uses(value, sharding, ir.InsertionPoint.after(op))

@@ -20,7 +20,9 @@ from hespas.dialects.mlir import (
     find_ops,
     get_call_target,
     get_defining_op,
+    has_users,
     ir,
+    list_users,
     read_frontend_text,
 )
 from hespas.dialects.op_bodies import trace_through_ops
@@ -163,14 +165,14 @@ def _remove_idle_copies(module: ir.Module) -> None:
             not is_offload and _is_on_device(value, host_values, on_device)
         ):
             _remove_op(copy)
-        elif not is_offload and maker is not None and _is_offload(maker):
+        elif maker is not None and _is_offload(maker):
             copy.results[0].replace_all_uses_with(maker.operands[0])
             copy.erase()
             sent_in_vain.append(maker)
         else:
             copied[key] = copy.results[0]
     for offload in dict.fromkeys(sent_in_vain):
-        if not list(offload.results[0].uses):
+        if not has_users(offload.results[0]):
             offload.erase()
 
 
@@ -179,7 +181,7 @@ def _find_residents(module: ir.Module, copies: Sequence[ir.Operation]) -> set[ir
 
     def list_next(value: ir.Value) -> Iterator[ir.Value]:
         yield from list_continuations(value)
-        yield from (user.results[0] for user in _list_users(value) if user.name in PARTS)
+        yield from (user.results[0] for user in list_users(value) if user.name in PARTS)
 
     arguments, _ = find_host_arguments(module)
     copied = (copy.results[0] for copy in copies if _is_offload(copy))
@@ -239,18 +241,14 @@ def _merge_slice_copies(module: ir.Module) -> None:
         _allocate_host_arrays(module)
 
 
-def _list_users(value: ir.Value) -> list[ir.Operation]:
-    return [use.owner.operation for use in value.uses]
-
-
 def _merge_with_updates(offload: ir.Operation) -> None:
     """Write a value into arrays of the host without copying it first, if nothing else reads it."""
     updates: list[ir.Operation] = []
-    waiting = [(offload.results[0], user) for user in _list_users(offload.results[0])]
+    waiting = [(offload.results[0], user) for user in list_users(offload.results[0])]
     while waiting:
         value, user = waiting.pop()
         if user.name in VIEWS:
-            waiting += [(user.results[0], next_user) for next_user in _list_users(user.results[0])]
+            waiting += [(user.results[0], next_user) for next_user in list_users(user.results[0])]
         elif user.name == UPDATE and user.operands[1] == value:
             updates.append(user)
         else:

@@ -13,6 +13,7 @@ from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import (
     collect_functions,
     func,
+    has_users,
     ir,
 )
 from hespas.dialects.op_bodies import list_captured_operands
@@ -146,7 +147,7 @@ class Outliner:
                     _replace_inputs(body.ops[i], reads, results)
         for i in sorted(surplus, reverse=True):
             body.ops[i].erase()
-        unread = {i for i in body.constants if not any(True for _ in body.ops[i].results[0].uses)}
+        unread = {i for i in body.constants if not has_users(body.ops[i].results[0])}
         for i in unread:
             body.ops[i].erase()
         others = [i for i, u in enumerate(unit_of) if u == -1 and i not in unread]

@@ -13,7 +13,7 @@ from typing import Any
 
 from hespas.dialects.attr_codec import read_communicators
 from hespas.dialects.attrs import TRIPS, CommAttr
-from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.mlir import collect_functions, has_users, ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.calibrated.attention_shape import read_attention_shape
@@ -115,7 +115,7 @@ class _SketchWalker:
         body = op.regions[1].blocks[0]
         carried = get_terminator(body).operands
         for before, after, result in zip(body.arguments, carried, op.results, strict=True):
-            if before != after and any(True for _ in result.uses):
+            if before != after and has_users(result):
                 size = to_buffer_size(result.type).bytes
                 yield SketchOp(CARRIED, "", (), path, (size,), runs)
         yield from self.walk_block(body, runs * trips, path)

@@ -9,6 +9,7 @@
 module @sum {
   // CHECK: func.func @main(%arg0: tensor<512x64xf32>, %arg1: tensor<64xf32>)
   // CHECK: [[LOOP:%.*]]:3 = stablehlo.while({{.*}} = %arg1, {{.*}}) : tensor<i64>, tensor<64xf32>, tensor<512x64xf32> attributes {hespas.trips = 512 : i64, hespas.trips_found = 512 : i64}
+  // CHECK-NOT: stablehlo.subtract
   // CHECK: [[ROW:%.*]] = stablehlo.dynamic_slice %arg0, [[TRIP:%.*]], %{{.*}}, sizes = [1, 64]
   // CHECK: [[INPUT:%.*]] = stablehlo.reshape [[ROW]] : (tensor<1x64xf32>) -> tensor<64xf32>
   // CHECK: [[SUM:%.*]] = stablehlo.add [[INPUT]], %{{.*}} : tensor<64xf32>
@@ -33,6 +34,8 @@ module @sum {
 // CHECK-LABEL: module @last
 module @last {
   // CHECK: stablehlo.while({{.*}}) : tensor<i64>, tensor<64xbf16> attributes {hespas.trips = 16 : i64, hespas.trips_found = 16 : i64}
+  // CHECK: [[FIRST:%.*]] = stablehlo.constant dense<0> : tensor<i64>
+  // CHECK-NEXT: stablehlo.dynamic_slice %arg0, [[FIRST]], %{{.*}}, sizes = [64, 1]
   // CHECK-NOT: dynamic_update_slice
   // CHECK: return
   func.func @main(%x: tensor<64x16xbf16>, %start: tensor<64xbf16>) -> tensor<64xbf16> {

@@ -5,8 +5,8 @@
 
 // CHECK-LABEL: module @row
 module @row {
-  // CHECK: %[[V:.*]] = stablehlo.reshape %arg1
-  // CHECK: %[[S:.*]] = stablehlo.reshape
+  // CHECK: %[[P:.*]] = stablehlo.slice %arg1
+  // CHECK: %[[S:.*]] = stablehlo.reshape %[[P]]
   // CHECK: %[[OLD:.*]] = stablehlo.dynamic_slice %arg0, %[[S]], %{{.*}}, sizes = [1, 64]
   // CHECK: stablehlo.constant dense<9> : tensor<1xi32>
   // CHECK: stablehlo.compare GE
@@ -54,8 +54,8 @@ module @combined {
 
 // CHECK-LABEL: module @constant
 module @constant {
-  // CHECK: stablehlo.reshape %arg1
-  // CHECK-NEXT: %[[A:.*]] = stablehlo.constant dense<3> : tensor<i32>
+  // CHECK: stablehlo.concatenate
+  // CHECK: %[[A:.*]] = stablehlo.constant dense<3> : tensor<i32>
   // CHECK-NEXT: %[[B:.*]] = stablehlo.constant dense<4> : tensor<i32>
   // CHECK-NOT: select
   // CHECK: stablehlo.dynamic_update_slice %arg0, %{{.*}}, %[[A]], %[[B]]
@@ -233,9 +233,7 @@ module @bodies {
 // CHECK-LABEL: module @computed
 module @computed {
   // CHECK: %[[J:.*]] = stablehlo.add %arg1, %arg1
-  // CHECK-NEXT: stablehlo.constant
-  // CHECK: %[[I:.*]] = stablehlo.reshape %[[J]]
-  // CHECK: stablehlo.compare GE, %[[I]]
+  // CHECK: stablehlo.compare GE, %[[J]]
   // CHECK: stablehlo.dynamic_update_slice
   func.func @main(%x: tensor<10x64xf32>, %i: tensor<1xi32>, %u: tensor<64xf32>) -> tensor<10x64xf32> {
     %j = stablehlo.add %i, %i : tensor<1xi32>

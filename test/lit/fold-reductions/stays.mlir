@@ -86,3 +86,70 @@ module @read attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : 
     return %2 : tensor<64xf32>
   }
 }
+
+// -----
+
+/// What another op computes of the sum.
+
+// CHECK-LABEL: module @between
+// CHECK-COUNT-2: stablehlo.all_reduce
+module @between attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+    %0 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    %t = stablehlo.tanh %0 : tensor<64xf32>
+    %1 = "stablehlo.all_reduce"(%t) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    return %1 : tensor<64xf32>
+  }
+}
+
+// -----
+
+/// Sums over replicas of one partition.
+
+// CHECK-LABEL: module @replicas
+// CHECK-COUNT-2: stablehlo.all_reduce
+module @replicas attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 4 : i32} {
+  func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+    %0 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    %1 = "stablehlo.all_reduce"(%0) <{replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    return %1 : tensor<64xf32>
+  }
+}
+
+// -----
+
+/// Groups of several sizes.
+
+// CHECK-LABEL: module @unequal
+// CHECK-COUNT-2: stablehlo.all_reduce
+module @unequal attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+    %0 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0], [1], [2], [3]]> : tensor<4x1xi64>, use_global_device_ids}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    %1 = "stablehlo.all_reduce"(%0) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2], [3, -1, -1]]> : tensor<2x3xi64>, use_global_device_ids}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    return %1 : tensor<64xf32>
+  }
+}

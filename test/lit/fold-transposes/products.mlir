@@ -79,10 +79,14 @@ module @chains {
 module @free {
   // CHECK: %[[T:.*]] = stablehlo.transpose %arg0, dims = [2, 1, 0]
   // CHECK-NEXT: stablehlo.dot_general %[[T]], %arg1
-  func.func @main(%a: tensor<8x16x32xf32>, %b: tensor<16x4xf32>) -> tensor<32x8x4xf32> {
+  // CHECK: %[[U:.*]] = stablehlo.transpose %arg2, dims = [1, 0, 2]
+  // CHECK-NEXT: stablehlo.dot_general %[[U]], %arg1
+  func.func @main(%a: tensor<8x16x32xf32>, %b: tensor<16x4xf32>, %c: tensor<8x32x16xf32>) -> (tensor<32x8x4xf32>, tensor<32x8x4xf32>) {
     %0 = stablehlo.transpose %a, dims = [2, 1, 0] : (tensor<8x16x32xf32>) -> tensor<32x16x8xf32>
     %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : (tensor<32x16x8xf32>, tensor<16x4xf32>) -> tensor<32x8x4xf32>
-    return %1 : tensor<32x8x4xf32>
+    %2 = stablehlo.transpose %c, dims = [1, 0, 2] : (tensor<8x32x16xf32>) -> tensor<32x8x16xf32>
+    %3 = stablehlo.dot_general %2, %b, contracting_dims = [2] x [0] : (tensor<32x8x16xf32>, tensor<16x4xf32>) -> tensor<32x8x4xf32>
+    return %1, %3 : tensor<32x8x4xf32>, tensor<32x8x4xf32>
   }
 }
 

@@ -192,3 +192,54 @@ module @other_rows {
     return %3 : tensor<8x3064x128xf32>
   }
 }
+
+// -----
+
+/// A kernel of rows is computed once more for each part that has few of them,
+
+// CHECK-LABEL: module @few_rows
+module @few_rows {
+  // CHECK-COUNT-5: "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  func.func @main(%x: tensor<16384x1024xf32>) -> (tensor<16384x1024xf32>, tensor<8x1024xf32>, tensor<8x1024xf32>, tensor<8x1024xf32>, tensor<8x1024xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<16384x1024xf32>, tensor<f32>) -> tensor<16384xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<16384xf32>) -> tensor<16384x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<16384x1024xf32>
+    %3 = stablehlo.tanh %2 : tensor<16384x1024xf32>
+    %s0 = stablehlo.slice %2 [0:8, 0:1024] : (tensor<16384x1024xf32>) -> tensor<8x1024xf32>
+    %t0 = stablehlo.exponential %s0 : tensor<8x1024xf32>
+    %s1 = stablehlo.slice %2 [8:16, 0:1024] : (tensor<16384x1024xf32>) -> tensor<8x1024xf32>
+    %t1 = stablehlo.exponential %s1 : tensor<8x1024xf32>
+    %s2 = stablehlo.slice %2 [16:24, 0:1024] : (tensor<16384x1024xf32>) -> tensor<8x1024xf32>
+    %t2 = stablehlo.exponential %s2 : tensor<8x1024xf32>
+    %s3 = stablehlo.slice %2 [24:32, 0:1024] : (tensor<16384x1024xf32>) -> tensor<8x1024xf32>
+    %t3 = stablehlo.exponential %s3 : tensor<8x1024xf32>
+    return %3, %t0, %t1, %t2, %t3 : tensor<16384x1024xf32>, tensor<8x1024xf32>, tensor<8x1024xf32>, tensor<8x1024xf32>, tensor<8x1024xf32>
+  }
+}
+
+// -----
+
+/// but for parts of its rows all of them are (both as XLA compiles them, jaxlib 0.12, H100).
+
+// CHECK-LABEL: module @parts_of_all_rows
+module @parts_of_all_rows {
+  // CHECK: %[[ROWS:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK-COUNT-4: "mhlo.fusion"(%[[ROWS]]) <{fusion_kind = #mhlo<fusion_kind kLoop>}>
+  func.func @main(%x: tensor<16384x1024xf32>) -> (tensor<16384x1024xf32>, tensor<16384x8xf32>, tensor<16384x8xf32>, tensor<16384x8xf32>, tensor<16384x8xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<16384x1024xf32>, tensor<f32>) -> tensor<16384xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<16384xf32>) -> tensor<16384x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<16384x1024xf32>
+    %3 = stablehlo.tanh %2 : tensor<16384x1024xf32>
+    %s0 = stablehlo.slice %2 [0:16384, 0:8] : (tensor<16384x1024xf32>) -> tensor<16384x8xf32>
+    %t0 = stablehlo.exponential %s0 : tensor<16384x8xf32>
+    %s1 = stablehlo.slice %2 [0:16384, 8:16] : (tensor<16384x1024xf32>) -> tensor<16384x8xf32>
+    %t1 = stablehlo.exponential %s1 : tensor<16384x8xf32>
+    %s2 = stablehlo.slice %2 [0:16384, 16:24] : (tensor<16384x1024xf32>) -> tensor<16384x8xf32>
+    %t2 = stablehlo.exponential %s2 : tensor<16384x8xf32>
+    %s3 = stablehlo.slice %2 [0:16384, 24:32] : (tensor<16384x1024xf32>) -> tensor<16384x8xf32>
+    %t3 = stablehlo.exponential %s3 : tensor<16384x8xf32>
+    return %3, %t0, %t1, %t2, %t3 : tensor<16384x1024xf32>, tensor<16384x8xf32>, tensor<16384x8xf32>, tensor<16384x8xf32>, tensor<16384x8xf32>
+  }
+}

@@ -144,3 +144,29 @@ module @windows {
     return %2 : tensor<3x4x32xf32>
   }
 }
+
+// -----
+
+/// Nor do an op that moves elements, and what something else reads too, let the transpose pass.
+
+// CHECK-LABEL: module @between
+module @between {
+  // CHECK: %[[A:.*]] = stablehlo.dynamic_update_slice %arg1
+  // CHECK-NEXT: %[[B:.*]] = stablehlo.reverse %[[A]]
+  // CHECK-NEXT: stablehlo.transpose %[[B]], dims = [0, 2, 1]
+  // CHECK: %[[C:.*]] = stablehlo.dynamic_update_slice %arg1
+  // CHECK-NEXT: %[[D:.*]] = stablehlo.tanh %[[C]]
+  // CHECK-NEXT: stablehlo.transpose %[[D]], dims = [0, 2, 1]
+  func.func @main(%q: tensor<2x4x16xf32>, %k: tensor<2x32x16xf32>, %n: tensor<2x1x16xf32>, %i: tensor<i32>) -> (tensor<2x4x32xf32>, tensor<2x4x32xf32>, tensor<2x32x16xf32>) {
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.dynamic_update_slice %k, %n, %c, %i, %c : (tensor<2x32x16xf32>, tensor<2x1x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x32x16xf32>
+    %r = stablehlo.reverse %0, dims = [1] : tensor<2x32x16xf32>
+    %1 = stablehlo.transpose %r, dims = [0, 2, 1] : (tensor<2x32x16xf32>) -> tensor<2x16x32xf32>
+    %2 = stablehlo.dot_general %q, %1, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x4x16xf32>, tensor<2x16x32xf32>) -> tensor<2x4x32xf32>
+    %3 = stablehlo.dynamic_update_slice %k, %n, %c, %i, %i : (tensor<2x32x16xf32>, tensor<2x1x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x32x16xf32>
+    %t = stablehlo.tanh %3 : tensor<2x32x16xf32>
+    %4 = stablehlo.transpose %t, dims = [0, 2, 1] : (tensor<2x32x16xf32>) -> tensor<2x16x32xf32>
+    %5 = stablehlo.dot_general %q, %4, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x4x16xf32>, tensor<2x16x32xf32>) -> tensor<2x4x32xf32>
+    return %2, %5, %t : tensor<2x4x32xf32>, tensor<2x4x32xf32>, tensor<2x32x16xf32>
+  }
+}

@@ -124,3 +124,18 @@ module @wide_after attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas 
     return %g, %h, %b : tensor<2x16xf32>, tensor<2x16xf32>, tensor<2x4xf32>
   }
 }
+
+// -----
+
+/// Values that are gathered together stay as they are.
+
+// CHECK-LABEL: module @together
+module @together attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: "stablehlo.all_gather"(%arg0, %arg1)
+  // CHECK: stablehlo.convert %{{.*}} : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+  func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<16x8xbf16>, tensor<16x8xf32>) {
+    %0:2 = "stablehlo.all_gather"(%x, %y) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>)
+    %1 = stablehlo.convert %0#0 : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+    return %1, %0#1 : tensor<16x8xbf16>, tensor<16x8xf32>
+  }
+}

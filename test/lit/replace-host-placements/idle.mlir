@@ -136,3 +136,25 @@ module @handed_on {
     return %d, %all : tensor<16xf32>, tensor<8x16xf32>
   }
 }
+
+// -----
+
+/// Nor is a view of it; a view of a value of the device is on the device.
+
+// CHECK-LABEL: module @views
+// CHECK: %[[K:.*]] = stablehlo.custom_call @kernel(
+// CHECK-NEXT: %[[V:.*]] = stablehlo.reshape %[[K]]
+// CHECK-NEXT: %[[F:.*]] = stablehlo.custom_call @hespas_fetch(%[[V]])
+// CHECK-NOT: hespas_
+// CHECK: return %[[F]]
+module @views {
+  func.func @main(%x: tensor<16xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    %k = stablehlo.custom_call @kernel(%x) : (tensor<16xf32>) -> tensor<16xf32>
+    %0 = stablehlo.reshape %k : (tensor<16xf32>) -> tensor<4x4xf32>
+    %1 = stablehlo.custom_call @MoveToDevice(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %y = stablehlo.tanh %x : tensor<16xf32>
+    %2 = stablehlo.reshape %y : (tensor<16xf32>) -> tensor<4x4xf32>
+    %3 = stablehlo.custom_call @MoveToDevice(%2) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %1, %3 : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}

@@ -256,3 +256,20 @@ module @positions {
     return %1, %3 : tensor<8x4x2xi32>, tensor<4xi32>
   }
 }
+
+// -----
+
+/// What is converted to a wider type, only moved, and converted back, is not converted.
+
+// CHECK-LABEL: module @there_and_back
+module @there_and_back {
+  // CHECK: %[[Y:.*]] = stablehlo.convert %arg1 : (tensor<2x4xf32>) -> tensor<2x4xbf16>
+  // CHECK-NEXT: %[[J:.*]] = stablehlo.concatenate %arg0, %[[Y]]
+  // CHECK-NEXT: return %[[J]]
+  func.func @main(%x: tensor<2x4xbf16>, %y: tensor<2x4xf32>) -> tensor<4x4xbf16> {
+    %0 = stablehlo.convert %x : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+    %1 = stablehlo.concatenate %0, %y, dim = 0 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+    %2 = stablehlo.convert %1 : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    return %2 : tensor<4x4xbf16>
+  }
+}

@@ -140,3 +140,53 @@ module @other {
     return %0 : tensor<2x4xf32>
   }
 }
+
+// -----
+
+/// The sum of a batch is none of parts: each product of the batch is divided too.
+
+// CHECK-LABEL: module @summed
+module @summed {
+  // CHECK: stablehlo.dot_general {{.*}} batching_dims = [0, 2] x [0, 1], contracting_dims = [3] x [2] : (tensor<2x64x128x512xbf16>, tensor<2x128x512x64xbf16>) -> tensor<2x128x64x64xf32>
+  // CHECK: across dimensions = [1]
+  // CHECK: across dimensions = [0]
+  func.func @main(%x: tensor<2x64x65536xbf16>, %w: tensor<2x65536x64xbf16>) -> tensor<64x64xbf16> {
+    %z = stablehlo.constant dense<0.0> : tensor<bf16>
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x64x65536xbf16>, tensor<2x65536x64xbf16>) -> tensor<2x64x64xbf16>
+    %1 = stablehlo.reduce(%0 init: %z) applies stablehlo.add across dimensions = [0] : (tensor<2x64x64xbf16>, tensor<bf16>) -> tensor<64x64xbf16>
+    return %1 : tensor<64x64xbf16>
+  }
+}
+
+// -----
+
+/// The batch may come after what is contracted; a product that contracts nothing has no parts.
+
+// CHECK-LABEL: module @inner_batch
+module @inner_batch {
+  // CHECK: stablehlo.dot_general {{.*}} batching_dims = [3, 0] x [3, 0], contracting_dims = [1] x [1] : (tensor<128x512x64x2xbf16>, tensor<128x512x64x2xbf16>) -> tensor<2x128x64x64xf32>
+  // CHECK: across dimensions = [1]
+  // CHECK: stablehlo.dot_general %arg2, %arg3
+  // CHECK-NOT: stablehlo.reduce
+  func.func @main(%x: tensor<65536x64x2xbf16>, %w: tensor<65536x64x2xbf16>, %u: tensor<64x1xbf16>, %v: tensor<64xbf16>) -> (tensor<2x64x64xbf16>, tensor<64x1x64xbf16>) {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [2] x [2], contracting_dims = [0] x [0] : (tensor<65536x64x2xbf16>, tensor<65536x64x2xbf16>) -> tensor<2x64x64xbf16>
+    %1 = stablehlo.dot_general %u, %v, contracting_dims = [] x [] : (tensor<64x1xbf16>, tensor<64xbf16>) -> tensor<64x1x64xbf16>
+    return %0, %1 : tensor<2x64x64xbf16>, tensor<64x1x64xbf16>
+  }
+}
+
+// -----
+
+/// Small results are divided although the parts are short; larger ones are not worth the launch of the reduction.
+
+// CHECK-LABEL: module @short
+module @short {
+  // CHECK: stablehlo.dot_general {{.*}} (tensor<128x16x64xbf16>, tensor<16x64x128xbf16>) -> tensor<16x128x128xf32>
+  // CHECK: stablehlo.dot_general %arg2, %arg3
+  // CHECK-NOT: stablehlo.reduce
+  func.func @main(%x: tensor<128x1024xbf16>, %w: tensor<1024x128xbf16>, %u: tensor<1024x1024xbf16>, %v: tensor<1024x1024xbf16>) -> (tensor<128x128xbf16>, tensor<1024x1024xbf16>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<128x1024xbf16>, tensor<1024x128xbf16>) -> tensor<128x128xbf16>
+    %1 = stablehlo.dot_general %u, %v, contracting_dims = [1] x [0] : (tensor<1024x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<1024x1024xbf16>
+    return %0, %1 : tensor<128x128xbf16>, tensor<1024x1024xbf16>
+  }
+}

@@ -104,3 +104,48 @@ module @bounded {
     return %0 : tensor<32xf32>
   }
 }
+
+// -----
+
+/// From the last element on, the first elements of the tiles are scanned, and the padding comes before.
+
+// CHECK-LABEL: module @backwards
+module @backwards {
+  // CHECK: %[[P:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [0, 8], high = [0, 0]
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.reshape %[[P]] : (tensor<4x48xf32>) -> tensor<4x3x16xf32>
+  // CHECK-NEXT: %[[I:.*]] = "stablehlo.reduce_window"(%[[T]]
+  // CHECK: %[[L:.*]] = stablehlo.slice %[[I]] [0:4, 0:3, 0:1]
+  // CHECK-NEXT: %[[S:.*]] = stablehlo.reshape %[[L]]
+  // CHECK-NEXT: %[[O:.*]] = "stablehlo.reduce_window"(%[[S]]
+  // CHECK: %[[E:.*]] = stablehlo.slice %[[O]] [0:4, 1:4]
+  // CHECK: stablehlo.slice %{{.*}} [0:4, 8:48]
+  func.func @main(%x: tensor<4x40xf32>) -> tensor<4x40xf32> {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = "stablehlo.reduce_window"(%x, %z) <{padding = dense<[[0, 0], [0, 39]]> : tensor<2x2xi64>, window_dimensions = array<i64: 1, 40>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x40xf32>, tensor<f32>) -> tensor<4x40xf32>
+    return %0 : tensor<4x40xf32>
+  }
+}
+
+// -----
+
+/// A running window of two values stays.
+
+// CHECK-LABEL: module @two
+module @two {
+  // CHECK: "stablehlo.reduce_window"(%arg0, %arg1
+  // CHECK-NOT: stablehlo.slice
+  func.func @main(%x: tensor<40xf32>, %y: tensor<40xf32>) -> (tensor<40xf32>, tensor<40xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0:2 = "stablehlo.reduce_window"(%x, %y, %z, %z) <{padding = dense<[[39, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 40>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+      %s = stablehlo.add %a, %c : tensor<f32>
+      %t = stablehlo.maximum %b, %d : tensor<f32>
+      stablehlo.return %s, %t : tensor<f32>, tensor<f32>
+    }) : (tensor<40xf32>, tensor<40xf32>, tensor<f32>, tensor<f32>) -> (tensor<40xf32>, tensor<40xf32>)
+    return %0#0, %0#1 : tensor<40xf32>, tensor<40xf32>
+  }
+}

@@ -197,3 +197,30 @@ module @others {
     return %2, %7 : tensor<2x15x16x24xf32>, tensor<2x15x16x24xf32>
   }
 }
+
+// -----
+
+/// Only what is repeated along one dimension after the first, in the order of its dimensions, is repeated in the other
+/// order; the rest is transposed as it is.
+
+// CHECK-LABEL: module @other_repetitions
+module @other_repetitions {
+  // CHECK: %[[A:.*]] = stablehlo.reshape %{{.*}} -> tensor<24x8x16xf32>
+  // CHECK-NEXT: stablehlo.transpose %[[A]], dims = [2, 1, 0]
+  // CHECK: %[[B:.*]] = stablehlo.reshape %{{.*}} -> tensor<8x8x16xf32>
+  // CHECK-NEXT: stablehlo.transpose %[[B]], dims = [2, 1, 0]
+  // CHECK: %[[C:.*]] = stablehlo.reshape %{{.*}} -> tensor<8x8x8xf32>
+  // CHECK-NEXT: stablehlo.transpose %[[C]], dims = [2, 1, 0]
+  func.func @main(%q: tensor<16x5x8xf32>, %s: tensor<4x8x16xf32>, %t: tensor<4x8x8xf32>, %u: tensor<8x5x8xf32>) -> (tensor<16x5x24xf32>, tensor<16x5x8xf32>, tensor<8x5x8xf32>) {
+    %0 = stablehlo.broadcast_in_dim %s, dims = [0, 3, 4] : (tensor<4x8x16xf32>) -> tensor<4x2x3x8x16xf32>
+    %1 = stablehlo.reshape %0 : (tensor<4x2x3x8x16xf32>) -> tensor<24x8x16xf32>
+    %2 = stablehlo.dot_general %q, %1, batching_dims = [0] x [2], contracting_dims = [2] x [1] : (tensor<16x5x8xf32>, tensor<24x8x16xf32>) -> tensor<16x5x24xf32>
+    %3 = stablehlo.broadcast_in_dim %s, dims = [1, 2, 3] : (tensor<4x8x16xf32>) -> tensor<2x4x8x16xf32>
+    %4 = stablehlo.reshape %3 : (tensor<2x4x8x16xf32>) -> tensor<8x8x16xf32>
+    %5 = stablehlo.dot_general %q, %4, batching_dims = [0] x [2], contracting_dims = [2] x [1] : (tensor<16x5x8xf32>, tensor<8x8x16xf32>) -> tensor<16x5x8xf32>
+    %6 = stablehlo.broadcast_in_dim %t, dims = [0, 3, 2] : (tensor<4x8x8xf32>) -> tensor<4x2x8x8xf32>
+    %7 = stablehlo.reshape %6 : (tensor<4x2x8x8xf32>) -> tensor<8x8x8xf32>
+    %8 = stablehlo.dot_general %u, %7, batching_dims = [0] x [2], contracting_dims = [2] x [1] : (tensor<8x5x8xf32>, tensor<8x8x8xf32>) -> tensor<8x5x8xf32>
+    return %2, %5, %8 : tensor<16x5x24xf32>, tensor<16x5x8xf32>, tensor<8x5x8xf32>
+  }
+}
