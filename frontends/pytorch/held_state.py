@@ -25,6 +25,7 @@ from torch.nn.modules.rnn import RNNBase
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
 from hespas.support.errors import HespasError, extract_first_line
 
@@ -181,6 +182,15 @@ def _steps_on_device(group: Mapping[str, Any]) -> bool:
     return bool(group.get("capturable") or group.get("fused"))
 
 
+def _get_host_rate(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rate of a group as a number if it is a tensor that the host reads in each step."""
+    rate = group.get("lr")
+    if not isinstance(rate, torch.Tensor) or _steps_on_device(group):
+        return {}
+    with _disable_current_modes():
+        return {"lr": rate.item()}
+
+
 class _Steps:
     """The steps that optimisers make while a function is traced.
 
@@ -269,6 +279,7 @@ def _hold_in_optimiser(
         {
             **group,
             "params": [parameters[p] for p in group["params"]],
+            **_get_host_rate(group),
             # The same computation as separate ops, which XLA fuses.
             **({"fused": False} if "fused" in group else {}),
             **({"capturable": _steps_on_device(group)} if "capturable" in group else {}),

@@ -227,7 +227,8 @@ def _functionalise_module(module: torch.nn.Module, keywords: Sequence[str]) -> C
     """
 
     def call_functionally(weights: dict[str, Any], buffers: dict[str, Any], *args: Any) -> Any:
-        changed = {key: value.clone() for key, value in buffers.items()}
+        # In evaluation, buffers that the module modifies are arguments that the program modifies.
+        changed = {k: x.clone() if module.training else x for k, x in buffers.items()}
         with torch.no_grad():
             positional = args[: len(args) - len(keywords)]
             named = dict(zip(keywords, args[len(positional) :], strict=True))

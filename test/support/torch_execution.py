@@ -1050,7 +1050,7 @@ class Trainer:
 
     def __init__(self, module, optimiser, clips=True, **options):
         self.model, self.clips = module, clips
-        self.optimizer = optimiser(module.parameters(), lr=0.01, **options)
+        self.optimizer = optimiser(module.parameters(), **{"lr": 0.01, **options})
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda count: 1)
 
     def step(self, x):
@@ -1086,6 +1086,7 @@ def optimised_in_place():
         (MLP(16), torch.optim.SGD, {}),
         (MLP(16), torch.optim.SGD, {"momentum": 0.9, "fused": True}),
         (Tied(), torch.optim.AdamW, {"eps": 1e-3}),
+        (MLP(16), torch.optim.AdamW, {"eps": 1e-3, "lr": torch.tensor(0.02)}),
         (MLP(16), torch.optim.AdamW, {"eps": 1e-3, "foreach": True, "amsgrad": True}),
         (MLP(16), torch.optim.Adam, {"eps": 1e-3, "fused": True}),
         (MLP(16), torch.optim.Adagrad, {}),
@@ -1137,6 +1138,26 @@ def gradients_in_place():
     gradients = {name: parameter.grad for name, parameter in state.items()}
     result = through_xla(program, (x, {"weights": state}))
     return difference(result, (loss, {"gradients": gradients}))
+
+
+class Filled(nn.Module):
+    """A module with a cache of keys, which it fills in evaluation."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.ones(2, 4, 8))
+
+    def forward(self, x):
+        self.keys[:, 1] = x
+        return self.keys.sum()
+
+
+def buffers_in_place():
+    module, x = Filled().eval(), torch.randn(2, 8)
+    program, before = to_exportable("case", module, (x,)), module.keys.clone()
+    assert program.donate_argnums == (1,)
+    result = through_xla(program, ({}, {"keys": before}, x))
+    return difference(result, (module(x), {"buffers": {"keys": module.keys}}))
 
 
 def arguments_in_place():
@@ -1304,6 +1325,7 @@ def main():
         "optimised in place": optimised_in_place,
         "gradients in place": gradients_in_place,
         "arguments in place": arguments_in_place,
+        "buffers in place": buffers_in_place,
         "attention": attention,
         "exported program with keywords": exported_program_with_keywords,
         "embedding bags": embedding_bags,
