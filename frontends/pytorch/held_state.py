@@ -162,6 +162,13 @@ def _collect_captures(function: types.FunctionType) -> dict[str, Any]:
     return {k: v for k, v in captures.items() if not isinstance(v, types.ModuleType)}
 
 
+def _has_parts(optimiser: Optimizer) -> bool:
+    """Return whether an optimiser wraps others, which have the state."""
+    values = vars(optimiser).values()
+    parts = [x for value in values for x in (value if isinstance(value, list) else [value])]
+    return any(isinstance(part, Optimizer) for part in parts)
+
+
 def _list_parameters(optimiser: Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimiser.param_groups for parameter in group["params"]]
 
@@ -337,7 +344,7 @@ class StatefulFunction:
     ) -> None:
         self.function, self.held = function, held
         self.states = {
-            label: _initialise_optimiser(optimiser, make_like)
+            label: {} if _has_parts(optimiser) else _initialise_optimiser(optimiser, make_like)
             for label, optimiser in held.optimisers.items()
         }
         self.tensors = held.collect_tensors(self.states)

@@ -1121,6 +1121,50 @@ def optimised_in_place():
     return max(worst)
 
 
+class Optimisers(torch.optim.Optimizer):
+    """An optimiser that wraps others."""
+
+    def __init__(self, *modules):
+        self.parts = [torch.optim.SGD(module.parameters(), 0.1, 0.9) for module in modules]
+        super().__init__([p for module in modules for p in module.parameters()], {})
+
+    def step(self, closure=None):
+        for part in self.parts:
+            part.step()
+
+
+def wrapped_optimisers():
+    """Optimisers that another one wraps, and that an export leaves as they were."""
+    layers, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(4, 8)
+    optimizer = Optimisers(*layers)
+
+    def step(x):
+        layers(x).pow(2).mean().backward()
+        optimizer.step()
+
+    step(x)  # the gradients stay
+    before = {name: p.detach().clone() for name, p in layers.named_parameters()}
+    moments = [
+        {
+            "opt_state": {
+                f"{number}.{name}.momentum_buffer": part.state[p]["momentum_buffer"].clone()
+                for name, p in layer.named_parameters()
+            }
+        }
+        for number, (part, layer) in enumerate(zip(optimizer.parts, layers, strict=True))
+    ]
+    for parameter in layers.parameters():
+        parameter.grad.zero_()
+    program = to_exportable("case", step, (x,))
+    result = through_xla(program, (x, {"weights": before}, *moments))
+    step(x)
+    momenta = [
+        [part.state[p]["momentum_buffer"] for p in (layer.bias, layer.weight)]
+        for part, layer in zip(optimizer.parts, layers, strict=True)
+    ]
+    return difference(result, ({"weights": dict(layers.named_parameters())}, momenta))
+
+
 def gradients_in_place():
     """Gradients that ``backward`` adds to parameters, of a module on the device meta, too."""
     whole, x = nn.LSTM(8, 6), torch.randn(3, 2, 8)
@@ -1326,6 +1370,7 @@ def main():
         "gradients in place": gradients_in_place,
         "arguments in place": arguments_in_place,
         "buffers in place": buffers_in_place,
+        "wrapped optimisers": wrapped_optimisers,
         "attention": attention,
         "exported program with keywords": exported_program_with_keywords,
         "embedding bags": embedding_bags,
