@@ -31,7 +31,9 @@ from hespas.frontends.pytorch import (
     linear_algebra,
     matrix_products,
     resampling,
+    ring_attention,
 )
+from hespas.frontends.pytorch.platforms import get_platform
 from hespas.support.errors import HespasError, extract_first_line
 
 FOR_EACH = "_foreach_"  # the prefix of ops that take lists of tensors
@@ -80,6 +82,8 @@ JAX_FUNCTIONS = {
     "_linalg_det": linear_algebra.compute_determinant,
     "_linalg_slogdet": linear_algebra.compute_log_determinant,
     "_linalg_solve_ex": linear_algebra.solve_equations,
+    ring_attention.FORWARD: ring_attention.apply_step,
+    ring_attention.BACKWARD: ring_attention.differentiate_step,
     "_scaled_mm": matrix_products.apply_scaled_product,
     "_scaled_mm_v2": matrix_products.apply_scaled_product_by_recipes,
     "_weight_int8pack_mm": matrix_products.apply_packed_product,
@@ -230,7 +234,7 @@ def _apply_precision(library: Any) -> contextlib.AbstractContextManager[Any]:
     Args:
         library: ``torch.backends.cuda.matmul``, or ``torch.backends.cudnn.conv``.
     """
-    is_narrow = library.fp32_precision in ("tf32", "bf16") or attention.get_platform() == "tpu"
+    is_narrow = library.fp32_precision in ("tf32", "bf16") or get_platform() == "tpu"
     return jax.default_matmul_precision("default" if is_narrow else "highest")
 
 
@@ -384,6 +388,8 @@ class JaxInterpreter(torch.fx.Interpreter):
             return self.differentiate_op(GRADIENTS[str(target)], *args)
         if target.namespace in ("aten", "flex_lib") and target._opname in JAX_FUNCTIONS:
             self.grouped_products += target is torch.ops.aten._grouped_mm.default
+            if target._opname == ring_attention.FORWARD:
+                self.unfused_attentions += not ring_attention.runs_kernel(args[0])
             return JAX_FUNCTIONS[target._opname](*args, **kwargs)
         if target.namespace == "aten" and target._opname in RANDOM_FUNCTIONS:
             key = self.random.get_and_rotate_prng_key()
@@ -392,8 +398,11 @@ class JaxInterpreter(torch.fx.Interpreter):
             return self.apply_collective(target, *args, **kwargs)
         if target.namespace == attention.NAMESPACE:
             if target._opname == "attention":
-                key = self.random.get_and_rotate_prng_key() if args[-2] else None
-                *results, is_fused = attention.apply_attention(*args, key)
+                *operands, dropout, keeps_scores = args
+                key = self.random.get_and_rotate_prng_key() if dropout else None
+                *results, is_fused = attention.apply_attention(
+                    *operands, dropout=dropout, keeps_scores=keeps_scores, dropout_key=key
+                )
                 self.unfused_attentions += not is_fused
                 return results
             gradient, *_, differentiate = args
@@ -564,9 +573,9 @@ class JaxInterpreter(torch.fx.Interpreter):
             pairs = [(rank, (rank + shift) % count) for rank in range(count)]
             return jax.lax.ppermute(x, axis, pairs)
         if name == "all_to_all_single":
-            return _exchange_unevenly(x, *args[1:3], axis)
+            return _exchange_unevenly(x, args[1], args[2], axis)
         if name == "broadcast":
-            if attention.get_platform() == "gpu":  # XLA has a broadcast there only
+            if get_platform() == "gpu":  # XLA has a broadcast there only
                 return jax.lax.pbroadcast(x, axis, args[1])
             return jax.lax.all_gather(x, axis)[args[1]]
         raise HespasError(

@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import checkpoint
 
 from hespas.dialects.attrs import UNFUSED_ATTENTION
-from hespas.frontends.pytorch import aten_ops, attention, autocast
+from hespas.frontends.pytorch import aten_ops, attention, autocast, ring_attention
 from hespas.frontends.pytorch.eager_collectives import run_eager_collectives_by_ops
 from hespas.support.errors import HespasError, extract_first_line
 
@@ -62,6 +62,7 @@ def trace_aten_graph(
             run_eager_collectives_by_ops(),
             attention.trace_attention_as_ops() as count_unfused,
             autocast.apply_gpu_autocast(),
+            ring_attention.ResizedTensors(),
         ):
             first = make_fx(function, decomposition_table=aten_ops.get_mutation_decompositions())(
                 *inputs
@@ -242,7 +243,10 @@ def _mark_recomputation() -> Iterator[None]:
 
         return original(run_again, *args, **keywords)
 
-    with mock.patch.multiple(checkpoint, **{name: run, "CheckpointFunction": reentrant}):
+    with (
+        mock.patch.object(checkpoint, name, run),
+        mock.patch.object(checkpoint, "CheckpointFunction", reentrant),
+    ):
         yield
 
 

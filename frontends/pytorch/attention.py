@@ -25,6 +25,9 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from hespas.frontends.pytorch import ring_attention
+from hespas.frontends.pytorch.platforms import get_platform, import_cudnn_attention
+
 NAMESPACE = "hespas"
 _ATTENTIONS = (
     functional.scaled_dot_product_attention,
@@ -123,6 +126,8 @@ class _AttentionCalls(TorchFunctionMode):
             return DTensor.from_local(
                 local, args[0].device_mesh, args[0].placements, run_check=False
             )
+        if ring_attention.is_divided_by_sequence(args):
+            return ring_attention.call_ring_attention(*args, **kwargs)
         result = _call_attention(*args, **kwargs)
         if result is not None:
             return result
@@ -177,8 +182,13 @@ def trace_attention_as_ops() -> Iterator[Callable[[], int]]:
     Yields a function that returns the number of calls that were traced as other ops.
     """
     calls = _AttentionCalls()
+
     # A mode sees no calls within functions of torch, such as those of MultiheadAttention.
-    name = "scaled_dot_product_attention"
+    # context_parallel replaces the function again, by its name.
+    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> torch.Tensor:
+        return calls.call_attention(*args, **kwargs)
+
+    name = scaled_dot_product_attention.__name__
     flex = {
         "flex_attention_hop": calls.call_flex_attention,
         "_validate_device": lambda *_: None,  # that of the trace, the CPU, has no gradients
@@ -186,7 +196,7 @@ def trace_attention_as_ops() -> Iterator[Callable[[], int]]:
     }
     with (
         calls,
-        mock.patch.object(functional, name, calls.call_attention),
+        mock.patch.object(functional, name, scaled_dot_product_attention),
         mock.patch.multiple(_flex_attention, **flex),
     ):
         yield lambda: calls.unfused_count
@@ -245,7 +255,7 @@ def apply_attention(
     scale: float,
     dropout: float,
     keeps_scores: bool,
-    dropout_key: jax.Array,
+    dropout_key: jax.Array | None,
 ) -> tuple[jax.Array, Callable[[jax.Array], Any] | None, bool]:
     """Compute attention with JAX; ``dropout_key`` is that of the weights that are dropped.
 
@@ -272,8 +282,8 @@ def apply_attention(
                     mixed = jax.nn.dot_product_attention(*rows, implementation="cudnn", **choices)
                 return mixed.transpose(0, 2, 1, 3)
             is_fused = False
-        if dropout:
-            return _drop_by_products(*operands, dropout, dropout_key, **choices)
+        if dropout_key is not None:
+            return _drop_by_products(operands, dropout, dropout_key, **choices)
         mixed = jax.nn.dot_product_attention(*rows, implementation="xla", **choices)
         return mixed.transpose(0, 2, 1, 3)
 
@@ -291,8 +301,7 @@ def _drop_by_kernel(
     bias: jax.Array | None = None,
 ) -> jax.Array:
     """Compute attention with cuDNN's kernel, which drops a share of the weights."""
-    from jax._src.cudnn import fused_attention_stablehlo as kernel  # jax.nn has no dropout
-
+    kernel = import_cudnn_attention()
     masks = kernel.MaskType
     return kernel.dot_product_attention(
         *rows, bias, mask, scale=scale, dropout_rate=dropout,
@@ -301,9 +310,7 @@ def _drop_by_kernel(
 
 
 def _drop_by_products(
-    q: jax.Array,
-    k: jax.Array,
-    v: jax.Array,
+    operands: Sequence[jax.Array],
     dropout: float,
     key: jax.Array,
     *,
@@ -313,7 +320,8 @@ def _drop_by_products(
     bias: jax.Array | None = None,
 ) -> jax.Array:
     """Compute attention with products and a softmax, of which a share of the weights is dropped."""
-    k, v = (jnp.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
+    q, *keys_and_values = operands
+    k, v = (jnp.repeat(x, q.shape[1] // x.shape[1], 1) for x in keys_and_values)
     scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) * scale
     scores = scores if bias is None else scores + bias
     if is_causal:
@@ -330,12 +338,3 @@ def scatter_to_zeros(
 ) -> jax.Array:
     """Compute the gradient of a tensor that the function of ``flex_attention`` indexes."""
     return jnp.zeros(shape, values.dtype).at[tuple(indices)].add(values)
-
-
-def get_platform() -> str:
-    """Return the platform of the devices that the program is lowered for: gpu, tpu or cpu.
-
-    An NVIDIA GPU is meant, because the devices of others are not known.
-    """
-    device: Any = jax.sharding.get_abstract_mesh().abstract_device
-    return "cpu" if device is None else device.platform

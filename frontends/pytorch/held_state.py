@@ -25,10 +25,12 @@ from torch.nn.modules.rnn import RNNBase
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
 from hespas.support.errors import HespasError, extract_first_line
 
 Tensors = dict[str, torch.Tensor]
+WEIGHTS, BUFFERS, OPTIMISER_STATE = "weights", "buffers", "opt_state"
 GRADIENTS = "gradients"
 MAX_DEPTH = 4  # of objects and functions between the function and what it captures
 LIBRARIES = ("torch", "builtins", "numpy", "jax", "hespas")  # whose objects hold no user's module
@@ -53,30 +55,37 @@ class HeldState:
                 names.setdefault(parameter, f"{label}.{number}")
         return names
 
-    def collect_tensors(self, states: Mapping[str, Any]) -> dict[str, Tensors]:
-        """Return the tensors by the names of the objects that hold them, and by their own names.
+    def collect_tensors(self, states: Mapping[str, Any]) -> dict[str, dict[str, Tensors]]:
+        """Return the tensors by the names of the objects that hold them, role, and name.
 
         Args:
-            states: The states of the optimisers, of ``initialise_optimisers``.
+            states: The states of the optimisers after a step.
         """
         names = self.collect_parameters()
-        tensors: dict[str, Tensors] = {}
+        tensors: dict[str, dict[str, Tensors]] = {}
         for label, module in self.modules.items():
-            tensors[label] = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-        inside = {id(x) for group in tensors.values() for x in group.values()}
+            weights, buffers = dict(module.named_parameters()), dict(module.named_buffers())
+            tensors[label] = {WEIGHTS: weights, BUFFERS: buffers}
+        of_modules = {id(p) for roles in tensors.values() for p in roles[WEIGHTS].values()}
         for label, optimiser in self.optimisers.items():
             tensors[label] = {
-                f"{names[p]}.{key}": value
-                for group in optimiser.param_groups
-                for p in group["params"]
-                for key, value in _flatten_state(
-                    states[label].get(p, {}), is_on_host=not _steps_on_device(group)
-                ).items()
+                WEIGHTS: {
+                    names[p]: p for p in _list_parameters(optimiser) if id(p) not in of_modules
+                },
+                OPTIMISER_STATE: {
+                    f"{names[p]}.{key}": value
+                    for group in optimiser.param_groups
+                    for p in group["params"]
+                    for key, value in _flatten_state(
+                        states[label].get(p, {}), is_on_host=not _steps_on_device(group)
+                    ).items()
+                },
             }
-            tensors[label].update(
-                (names[p], p) for p in _list_parameters(optimiser) if id(p) not in inside
-            )
-        return {label: group for label, group in tensors.items() if group}
+        found = {
+            label: {role: group for role, group in roles.items() if group}
+            for label, roles in tensors.items()
+        }
+        return {label: roles for label, roles in found.items() if roles}
 
 
 def find_held_state(function: Callable[..., Any]) -> HeldState:
@@ -153,6 +162,13 @@ def _collect_captures(function: types.FunctionType) -> dict[str, Any]:
     return {k: v for k, v in captures.items() if not isinstance(v, types.ModuleType)}
 
 
+def _has_parts(optimiser: Optimizer) -> bool:
+    """Return whether an optimiser wraps others, which have the state."""
+    values = vars(optimiser).values()
+    parts = [x for value in values for x in (value if isinstance(value, list) else [value])]
+    return any(isinstance(part, Optimizer) for part in parts)
+
+
 def _list_parameters(optimiser: Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimiser.param_groups for parameter in group["params"]]
 
@@ -171,6 +187,15 @@ def _flatten_state(state: Mapping[str, Any], *, is_on_host: bool) -> Tensors:
 def _steps_on_device(group: Mapping[str, Any]) -> bool:
     """Return whether an optimiser keeps the numbers of steps of a group on the device."""
     return bool(group.get("capturable") or group.get("fused"))
+
+
+def _get_host_rate(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rate of a group as a number if it is a tensor that the host reads in each step."""
+    rate = group.get("lr")
+    if not isinstance(rate, torch.Tensor) or _steps_on_device(group):
+        return {}
+    with _disable_current_modes():
+        return {"lr": rate.item()}
 
 
 class _Steps:
@@ -261,6 +286,7 @@ def _hold_in_optimiser(
         {
             **group,
             "params": [parameters[p] for p in group["params"]],
+            **_get_host_rate(group),
             # The same computation as separate ops, which XLA fuses.
             **({"fused": False} if "fused" in group else {}),
             **({"capturable": _steps_on_device(group)} if "capturable" in group else {}),
@@ -307,7 +333,7 @@ class StatefulFunction:
     """A function whose last arguments are what the objects that it captures hold.
 
     Attributes:
-        tensors: These arguments by the names of the objects, and their tensors by name.
+        tensors: These arguments by the names of the objects, with their tensors by role and name.
     """
 
     def __init__(
@@ -318,7 +344,7 @@ class StatefulFunction:
     ) -> None:
         self.function, self.held = function, held
         self.states = {
-            label: _initialise_optimiser(optimiser, make_like)
+            label: {} if _has_parts(optimiser) else _initialise_optimiser(optimiser, make_like)
             for label, optimiser in held.optimisers.items()
         }
         self.tensors = held.collect_tensors(self.states)
@@ -332,8 +358,9 @@ class StatefulFunction:
         """
         count = len(args) - len(self.tensors)
         traced = {
-            id(original): _make_like_original(group[name], original)
-            for group, originals in zip(args[count:], self.tensors.values(), strict=True)
+            id(original): _make_like_original(values[role][name], original)
+            for values, roles in zip(args[count:], self.tensors.values(), strict=True)
+            for role, originals in roles.items()
             for name, original in originals.items()
         }
         names = self.held.collect_parameters()

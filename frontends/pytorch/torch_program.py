@@ -31,7 +31,7 @@ from hespas.frontends.pytorch import (
 from hespas.frontends.pytorch.tensor_arguments import TensorLeaf
 from hespas.support.errors import HespasError
 
-WEIGHTS, BUFFERS, CAPTURED = "weights", "buffers", "captured"
+CAPTURED = "captured"
 MAX_CONSTANT_ELEMENTS = 64  # of a captured tensor whose values are written into the program
 
 
@@ -159,7 +159,7 @@ def _prepare_call(program: Any, args: tuple[Any, ...], mesh: DeviceMesh | None) 
     if isinstance(program, torch.nn.Module):
         data_parallel_wrappers.check_wrappers(program)
         names = tensor_arguments.name_arguments(program.forward, len(args) - len(keywords))
-        taken = (WEIGHTS, BUFFERS)
+        taken = (held_state.WEIGHTS, held_state.BUFFERS)
         labels = [*taken, *(f"{n}_" if n in taken else n for n in (*names, *keywords))]
         args = (dict(program.named_parameters()), dict(program.named_buffers()), *args)
         return _Call(_functionalise_module(program, keywords), args, labels, [program])
@@ -227,7 +227,8 @@ def _functionalise_module(module: torch.nn.Module, keywords: Sequence[str]) -> C
     """
 
     def call_functionally(weights: dict[str, Any], buffers: dict[str, Any], *args: Any) -> Any:
-        changed = {key: value.clone() for key, value in buffers.items()}
+        # In evaluation, buffers that the module modifies are arguments that the program modifies.
+        changed = {k: x.clone() if module.training else x for k, x in buffers.items()}
         with torch.no_grad():
             positional = args[: len(args) - len(keywords)]
             named = dict(zip(keywords, args[len(positional) :], strict=True))

@@ -17,6 +17,7 @@ import re
 import sys
 import tempfile
 import warnings
+from collections import Counter
 
 os.environ.update(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES="8")
 
@@ -32,6 +33,7 @@ from torch.distributed import _functional_collectives as functional_collectives
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -222,6 +224,49 @@ def attention():
         result = through_xla(to_exportable("case", case, (q, k, v)), (q, k, v))
         differences.append(difference(result, case(q, k, v)))
     return max(differences)
+
+
+def ring_steps():
+    """The step of ring attention with its gradients, against products and a softmax."""
+    torch.manual_seed(0)
+    values = [torch.randn(2, 4, 6, 8) for _ in "qkv"]
+
+    def attend(q, k, v):
+        return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True)[:2]
+
+    def attend_plainly(q, k, v):
+        scores = (q @ k.mT / math.sqrt(8)).masked_fill(torch.ones(6, 6).tril() == 0, -math.inf)
+        return scores.softmax(-1) @ v, scores.logsumexp(-1)
+
+    def differentiate(*values, function):
+        values = [x.detach().requires_grad_() for x in values]
+        with torch.enable_grad():
+            y, sums = function(*values)
+            return [y.detach(), sums.detach(), *torch.autograd.grad(y.pow(2).sum(), values)]
+
+    case = functools.partial(differentiate, function=attend)
+    result = through_xla(to_exportable("case", case, tuple(values)), values)
+    return difference(result, differentiate(*values, function=attend_plainly))
+
+
+def list_ring_collectives():
+    """The collectives of causal attention in a context, with gradients, and its calls on a GPU."""
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("context",))
+    module = nn.Linear(64, 192, bias=False).bfloat16()
+
+    def differentiate(x):
+        with context_parallel(mesh, buffers=[x], buffer_seq_dims=[1]):
+            parts = module(x).chunk(3, -1)
+            q, k, v = (part.unflatten(-1, (4, 16)).transpose(1, 2) for part in parts)
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y.float().pow(2).mean().backward()
+        return y.detach()
+
+    program = to_exportable("case", differentiate, (torch.empty(2, 128, 64).bfloat16(),), mesh=mesh)
+    text = lower_exportable(program, platform="cuda").as_text()
+    calls = Counter(re.findall(r"custom_call @(\w+\$\w+)", text))
+    assert tuple(program.function.__signature__.parameters) == ("x", "module")
+    return {**Counter(list_collectives(program)), **calls}
 
 
 def flexible_attention():
@@ -490,7 +535,7 @@ def accumulated_gradients():
             if kind is fully_shard
             else ["all_reduce"]
         ), collectives
-        result = distributed(program, (rows, parameters))
+        result = distributed(program, (rows, {"weights": parameters}))
         for part in x:
             whole(part.reshape(-1, 32)).pow(2).mean().backward()
         torch.optim.SGD(whole.parameters(), lr=0.1).step()
@@ -536,7 +581,7 @@ def list_collectives_of_types():
 def list_collectives(program):
     """The collectives of a program with the types of results, and which are in two groups of 4."""
     text = lower_exportable(program).as_text()
-    pattern = r'stablehlo\.(all_\w+|reduce_scatter)"(.*?)-> tensor<(\w+)>'
+    pattern = r'stablehlo\.(all_\w+|reduce_scatter|collective_permute)"(.*?)-> tensor<(\w+)>'
     found = re.findall(pattern, text, re.S)
     return sorted(
         f"{name} {kind}" + (" in parts" if "tensor<2x4xi64>" in attributes else "")
@@ -630,12 +675,13 @@ def reentrant_checkpoint():
     assert len(re.findall(r"rematted_computation/\d/dot_general", text)) == 2
     state = dict(module.named_parameters())
     y, gradients = differentiate(x), {name: p.grad for name, p in state.items()}
-    return difference(through_xla(program, (x, state)), (y, {"gradients": gradients}))
+    result = through_xla(program, (x, {"weights": state}))
+    return difference(result, (y, {"gradients": gradients}))
 
 
 def control_flow():
     """Ops with functions as arguments, with modules inside, and their gradients."""
-    layer, x = nn.Linear(8, 8), torch.randn(5, 8)
+    layer, x = nn.Linear(8, 8), torch.rand(5, 8)
 
     def choose(x, cond=torch.cond):
         y = cond(x.sum() > 0, lambda x: layer(x), lambda x: x @ layer.weight, (x,))
@@ -681,7 +727,7 @@ def control_flow():
         if layer.weight.grad is not None:
             gradients = {name: p.grad for name, p in state.items() if p.grad is not None}
             expected = (expected, {"gradients": gradients})
-        values = (x,) if function is accumulate else (x, state)
+        values = (x,) if function is accumulate else (x, {"weights": state})
         worst.append(difference(through_xla(program, values), expected))
     return max(worst)
 
@@ -992,9 +1038,10 @@ def captured_model():
     module, table, x = MLP().eval(), torch.randn(8, 32), torch.randn(4, 32)
     program = to_exportable("case", lambda x: module(x) * 2 + table.sum(0), (x,))
     _, weights, captured = program.args
-    assert sorted(weights) == sorted(dict(module.named_parameters()))
+    assert sorted(weights["weights"]) == sorted(dict(module.named_parameters()))
     assert [tuple(leaf.shape) for leaf in captured.values()] == [(8, 32)]
-    values = (x, dict(module.named_parameters()), dict.fromkeys(captured, table))
+    weights = {"weights": dict(module.named_parameters())}
+    values = (x, weights, dict.fromkeys(captured, table))
     return difference(through_xla(program, values), module(x) * 2 + table.sum(0))
 
 
@@ -1003,7 +1050,7 @@ class Trainer:
 
     def __init__(self, module, optimiser, clips=True, **options):
         self.model, self.clips = module, clips
-        self.optimizer = optimiser(module.parameters(), lr=0.01, **options)
+        self.optimizer = optimiser(module.parameters(), **{"lr": 0.01, **options})
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda count: 1)
 
     def step(self, x):
@@ -1039,6 +1086,7 @@ def optimised_in_place():
         (MLP(16), torch.optim.SGD, {}),
         (MLP(16), torch.optim.SGD, {"momentum": 0.9, "fused": True}),
         (Tied(), torch.optim.AdamW, {"eps": 1e-3}),
+        (MLP(16), torch.optim.AdamW, {"eps": 1e-3, "lr": torch.tensor(0.02)}),
         (MLP(16), torch.optim.AdamW, {"eps": 1e-3, "foreach": True, "amsgrad": True}),
         (MLP(16), torch.optim.Adam, {"eps": 1e-3, "fused": True}),
         (MLP(16), torch.optim.Adagrad, {}),
@@ -1050,24 +1098,71 @@ def optimised_in_place():
         is_fused = optimiser is torch.optim.Adam  # which has the number of the step on the device
 
         def collect(names=names, trainer=trainer, is_fused=is_fused):
-            model = {**names, **dict(trainer.model.named_buffers())}
+            buffers = dict(trainer.model.named_buffers())
             optimizer = {
                 f"{name}.{key}": value
                 for name, parameter in names.items()
                 for key, value in trainer.optimizer.state[parameter].items()
                 if value is not None and (key != "step" or is_fused)
             }
-            state = {"model": model, **({"optimizer": optimizer} if optimizer else {})}
-            return {
-                name: {key: value.detach().clone() for key, value in tensors.items()}
-                for name, tensors in state.items()
+            roles = {"weights": names, "buffers": buffers, "opt_state": optimizer}
+            copies = {
+                role: {key: value.detach().clone() for key, value in tensors.items()}
+                for role, tensors in roles.items()
+                if tensors
             }
+            moments = {role: copies.pop(role) for role in ("opt_state",) if role in copies}
+            return {"model": copies, **({"optimizer": moments} if moments else {})}
 
         program, before = to_exportable("case", trainer.step, (x,)), collect()
         assert program.donate_argnums == tuple(range(1, len(before) + 1))
         result = through_xla(program, (x, *before.values()))
         worst.append(difference(result, (trainer.step(x), collect())))
     return max(worst)
+
+
+class Optimisers(torch.optim.Optimizer):
+    """An optimiser that wraps others."""
+
+    def __init__(self, *modules):
+        self.parts = [torch.optim.SGD(module.parameters(), 0.1, 0.9) for module in modules]
+        super().__init__([p for module in modules for p in module.parameters()], {})
+
+    def step(self, closure=None):
+        for part in self.parts:
+            part.step()
+
+
+def wrapped_optimisers():
+    """Optimisers that another one wraps, and that an export leaves as they were."""
+    layers, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(4, 8)
+    optimizer = Optimisers(*layers)
+
+    def step(x):
+        layers(x).pow(2).mean().backward()
+        optimizer.step()
+
+    step(x)  # the gradients stay
+    before = {name: p.detach().clone() for name, p in layers.named_parameters()}
+    moments = [
+        {
+            "opt_state": {
+                f"{number}.{name}.momentum_buffer": part.state[p]["momentum_buffer"].clone()
+                for name, p in layer.named_parameters()
+            }
+        }
+        for number, (part, layer) in enumerate(zip(optimizer.parts, layers, strict=True))
+    ]
+    for parameter in layers.parameters():
+        parameter.grad.zero_()
+    program = to_exportable("case", step, (x,))
+    result = through_xla(program, (x, {"weights": before}, *moments))
+    step(x)
+    momenta = [
+        [part.state[p]["momentum_buffer"] for p in (layer.bias, layer.weight)]
+        for part, layer in zip(optimizer.parts, layers, strict=True)
+    ]
+    return difference(result, ({"weights": dict(layers.named_parameters())}, momenta))
 
 
 def gradients_in_place():
@@ -1085,7 +1180,28 @@ def gradients_in_place():
     state = dict(whole.named_parameters())
     loss = differentiate(whole, x)
     gradients = {name: parameter.grad for name, parameter in state.items()}
-    return difference(through_xla(program, (x, state)), (loss, {"gradients": gradients}))
+    result = through_xla(program, (x, {"weights": state}))
+    return difference(result, (loss, {"gradients": gradients}))
+
+
+class Filled(nn.Module):
+    """A module with a cache of keys, which it fills in evaluation."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.ones(2, 4, 8))
+
+    def forward(self, x):
+        self.keys[:, 1] = x
+        return self.keys.sum()
+
+
+def buffers_in_place():
+    module, x = Filled().eval(), torch.randn(2, 8)
+    program, before = to_exportable("case", module, (x,)), module.keys.clone()
+    assert program.donate_argnums == (1,)
+    result = through_xla(program, ({}, {"keys": before}, x))
+    return difference(result, (module(x), {"buffers": {"keys": module.keys}}))
 
 
 def arguments_in_place():
@@ -1153,6 +1269,10 @@ def errors():
         dist.all_reduce(y, dist.ReduceOp.PRODUCT)
         return y
 
+    def attend_unevenly(x):
+        with context_parallel(mesh, buffers=[x], buffer_seq_dims=[2]):
+            return functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+
     with warnings.catch_warnings(action="ignore"):
         early_region = torch.autocast("cuda", torch.bfloat16)
     model = MLP()
@@ -1191,6 +1311,9 @@ def errors():
         "optimiser": lambda: to_exportable("case", optimise, (torch.ones(4, 32),)),
         "autocast": lambda: to_exportable("case", early_region(torch.relu), (x,)),
         "nested": lambda: to_exportable("case", pad_rows, (x, x)),
+        "ring": lambda: to_exportable(
+            "case", attend_unevenly, (torch.empty(2, 4, 24, 16),), mesh=mesh
+        ),
         "send": lambda: to_exportable("case", send, (x,), mesh=mesh),
         "reduction": lambda: lower_exportable(to_exportable("case", multiply, (x,), mesh=mesh)),
         "control flow": lambda: to_exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),
@@ -1246,6 +1369,8 @@ def main():
         "optimised in place": optimised_in_place,
         "gradients in place": gradients_in_place,
         "arguments in place": arguments_in_place,
+        "buffers in place": buffers_in_place,
+        "wrapped optimisers": wrapped_optimisers,
         "attention": attention,
         "exported program with keywords": exported_program_with_keywords,
         "embedding bags": embedding_bags,
@@ -1254,6 +1379,7 @@ def main():
         "control flow": control_flow,
         "own ops": own_ops,
         "dropped attention": dropped_attention,
+        "ring steps": ring_steps,
         "integer product": integer_product,
         "grouped products": grouped_products,
         "products of 8 bits": products_of_eight_bits,
@@ -1277,6 +1403,7 @@ def main():
                 "types": types,
                 "precisions": precisions,
                 "sharded collectives": list_sharded_collectives(),
+                "ring": list_ring_collectives(),
                 "uneven exchanges": list_uneven_exchanges(),
                 "clipped collectives": list_clipped_collectives(),
                 "partly sharded collectives": list_sharded_collectives(4),
