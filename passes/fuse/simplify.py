@@ -17,15 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from hespas.dialects.mlir import (
-    PassManager,
-    find_ops,
-    get_attribute,
-    get_defining_op,
-    ir,
-    register_passes,
-    to_i64_attr,
-)
+from hespas.dialects.mlir import PassManager, find_ops, get_defining_op, ir, register_passes
 from hespas.dialects.op_bodies import get_terminator
 from hespas.estimators.rules.base import (
     parse_number_fields,
@@ -59,7 +51,6 @@ BROADCAST = "stablehlo.broadcast_in_dim"
 SCATTER = "stablehlo.scatter"
 WHILE = "stablehlo.while"
 CONVERT = "stablehlo.convert"
-IOTA = "stablehlo.iota"
 NEGATE = "stablehlo.negate"
 MOVERS = frozenset(f"stablehlo.{name}" for name in ("concatenate", "reshape", "slice"))
 WHOLE_BITS = 8  # of the types whose conversions XLA moves
@@ -306,8 +297,6 @@ def _simplify_transpose(op: ir.Operation) -> ir.Value | None:
 def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
     source = op.operands[0]
     inner = get_defining_op(source)
-    if inner is not None and inner.name == IOTA:
-        return _broadcast_positions(op, inner)
     is_nested = inner is not None and inner.name == BROADCAST
     has_same_type = source.type == op.results[0].type
     if not (is_nested or has_same_type):
@@ -320,17 +309,6 @@ def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
     before = read_integer_list(inner, "broadcast_dimensions", ())
     joined = make_i64_array([dims[d] for d in before], op.context)
     return _create_unary_op(op, BROADCAST, inner.operands[0], broadcast_dimensions=joined)
-
-
-def _broadcast_positions(op: ir.Operation, iota: ir.Operation) -> ir.Value | None:
-    """Return the iota that the broadcast of one is; None if it repeats the only position."""
-    dims = read_integer_list(op, "broadcast_dimensions", ())
-    counted = get_attribute(iota, "iota_dimension").value
-    kind = op.results[0].type
-    if get_static_shape(op.operands[0])[counted] != get_static_shape(op.results[0])[dims[counted]]:
-        return None
-    dimension = to_i64_attr(dims[counted], op.context)
-    return OpBuilder(op).create_op(IOTA, [], [kind], {"iota_dimension": dimension}).results[0]
 
 
 def _repeats_elements(op: ir.Operation) -> bool:
