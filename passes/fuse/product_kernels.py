@@ -171,6 +171,8 @@ def _collect_moved_ops(value: ir.Value, conversions: str) -> list[ir.Operation]:
     op = get_defining_op(value)
     if op is None:
         return []
+    if positions := _list_position_ops(op):
+        return positions
     if op.name == CONVERT:
         if not is_widening(op):
             return [op] if _alone_reads_argument(op) else []
@@ -212,7 +214,17 @@ def _collect_rearrangements(value: ir.Value) -> list[ir.Operation]:
 
 def _is_broadcast(value: ir.Value) -> bool:
     op = get_defining_op(value)
-    return op is not None and (op.name == BROADCAST or op.name == "stablehlo.constant")
+    if op is None or op.name not in (BROADCAST, "stablehlo.constant"):
+        return False
+    return not _list_position_ops(op)
+
+
+def _list_position_ops(op: ir.Operation) -> list[ir.Operation]:
+    """List the ops that make positions in the kernel itself: an iota, and its broadcast."""
+    if op.name == "stablehlo.iota":
+        return [op]
+    source = get_defining_op(op.operands[0]) if op.name == BROADCAST else None
+    return [source, op] if source is not None and source.name == "stablehlo.iota" else []
 
 
 def _is_broadcast_argument(value: ir.Value) -> bool:

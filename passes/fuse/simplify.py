@@ -20,12 +20,10 @@ from typing import ClassVar
 from hespas.dialects.mlir import (
     PassManager,
     find_ops,
-    get_attribute,
     get_defining_op,
     has_users,
     ir,
     register_passes,
-    to_i64_attr,
 )
 from hespas.dialects.op_bodies import get_terminator
 from hespas.estimators.rules.base import (
@@ -59,7 +57,6 @@ BROADCAST = "stablehlo.broadcast_in_dim"
 SCATTER = "stablehlo.scatter"
 WHILE = "stablehlo.while"
 CONVERT = "stablehlo.convert"
-IOTA = "stablehlo.iota"
 NEGATE = "stablehlo.negate"
 MOVERS = frozenset(f"stablehlo.{name}" for name in ("concatenate", "reshape", "slice"))
 WHOLE_BITS = 8  # of the types whose conversions XLA moves
@@ -293,25 +290,12 @@ def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
     source, dims = op.operands[0], read_integer_list(op, "broadcast_dimensions", ())
     if source.type == op.results[0].type and list(dims) == sorted(dims):
         return source
-    if (positions := _find_operand_source(op, IOTA)) is not None:
-        return _broadcast_positions(op, positions)
     inner = _find_operand_source(op, BROADCAST)
     if inner is None:
         return None
     before = read_integer_list(inner, "broadcast_dimensions", ())
     shape, joined = get_static_shape(op.results[0]), [dims[d] for d in before]
     return OpBuilder(op).create_broadcast(inner.operands[0], shape, joined)
-
-
-def _broadcast_positions(op: ir.Operation, iota: ir.Operation) -> ir.Value | None:
-    """Return the iota that the broadcast of one is; None if it repeats the only position."""
-    dims = read_integer_list(op, "broadcast_dimensions", ())
-    counted = get_attribute(iota, "iota_dimension").value
-    kind = op.results[0].type
-    if get_static_shape(op.operands[0])[counted] != get_static_shape(op.results[0])[dims[counted]]:
-        return None
-    dimension = to_i64_attr(dims[counted], op.context)
-    return OpBuilder(op).create_op(IOTA, [], [kind], {"iota_dimension": dimension}).results[0]
 
 
 def _repeats_elements(op: ir.Operation) -> bool:

@@ -240,25 +240,6 @@ module @unit_broadcasts {
 
 // -----
 
-/// The broadcast of positions is an iota of the wider shape, but not that of a single position.
-
-// CHECK-LABEL: module @positions
-module @positions {
-  // CHECK: %[[A:.*]] = stablehlo.iota dim = 1 : tensor<8x4x2xi32>
-  // CHECK: %[[S:.*]] = stablehlo.iota dim = 0 : tensor<1xi32>
-  // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim %[[S]], dims = [0] : (tensor<1xi32>) -> tensor<4xi32>
-  // CHECK: return %[[A]], %[[B]]
-  func.func @main() -> (tensor<8x4x2xi32>, tensor<4xi32>) {
-    %0 = stablehlo.iota dim = 0 : tensor<4x2xi32>
-    %1 = stablehlo.broadcast_in_dim %0, dims = [1, 2] : (tensor<4x2xi32>) -> tensor<8x4x2xi32>
-    %2 = stablehlo.iota dim = 0 : tensor<1xi32>
-    %3 = stablehlo.broadcast_in_dim %2, dims = [0] : (tensor<1xi32>) -> tensor<4xi32>
-    return %1, %3 : tensor<8x4x2xi32>, tensor<4xi32>
-  }
-}
-
-// -----
-
 /// What is converted to a wider type, only moved, and converted back, is not converted.
 
 // CHECK-LABEL: module @there_and_back
