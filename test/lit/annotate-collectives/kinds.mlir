@@ -151,3 +151,17 @@ module @all attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 2 : i
     return
   }
 }
+
+// -----
+
+/// A send and a receive that XLA made of a permute have its pairs as text.
+
+// CHECK-LABEL: module @of_a_permute
+// CHECK: "stablehlo.send"
+// CHECK-SAME: hespas.comm = {pairs = array<i64: 0, 1, 1, 0>}
+module @of_a_permute attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x: tensor<4xf32>, %t: !stablehlo.token) -> !stablehlo.token {
+    %0 = "stablehlo.send"(%x, %t) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> {mhlo.frontend_attributes = {_xla_send_recv_source_target_pairs = "{{0,1},{1,0}}"}} : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token
+    return %0 : !stablehlo.token
+  }
+}

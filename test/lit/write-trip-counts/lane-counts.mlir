@@ -1,13 +1,13 @@
 // RUN: hespas-opt %s --write-trip-counts --split-input-file | filecheck %s
 
 /// A loop of lanes runs as often as the longest of them. ``jax.vmap`` of ``fori_loop(0, n, ...)`` with
-/// the counts 3, 7, 5 and 2:
+/// the counts 3, 7, 3 and 2, of which two are equal:
 
 // CHECK-LABEL: module @bounds
 // CHECK: hespas.trips = 7 : i64, hespas.trips_found = 7 : i64
 module @bounds {
   func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
-    %bounds = stablehlo.constant dense<[3, 7, 5, 2]> : tensor<4xi32>
+    %bounds = stablehlo.constant dense<[3, 7, 3, 2]> : tensor<4xi32>
     %zeros = stablehlo.constant dense<0> : tensor<4xi32>
     %0:3 = stablehlo.while(%i = %zeros, %n = %bounds, %y = %x) : tensor<4xi32>, tensor<4xi32>, tensor<4x8xf32>
     cond {
@@ -39,7 +39,8 @@ module @starts {
   func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
     %places = stablehlo.iota dim = 0 : tensor<4xi32>
     %two = stablehlo.constant dense<2> : tensor<4xi32>
-    %ten = stablehlo.constant dense<10> : tensor<4xi32>
+    %number = stablehlo.constant dense<10> : tensor<i32>
+    %ten = stablehlo.broadcast_in_dim %number, dims = [] : (tensor<i32>) -> tensor<4xi32>
     %steps = stablehlo.multiply %places, %two : tensor<4xi32>
     %starts = stablehlo.subtract %ten, %steps : tensor<4xi32>
     %0:2 = stablehlo.while(%i = %starts, %y = %x) : tensor<4xi32>, tensor<4x8xf32>
@@ -111,6 +112,59 @@ module @mixed {
       %other = stablehlo.reverse %i, dims = [0] : tensor<4xi32>
       %p = stablehlo.compare LT, %other, %n : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
       %next = stablehlo.add %i, %one : tensor<4xi32>
+      %count = stablehlo.select %p, %next, %i : tensor<4xi1>, tensor<4xi32>
+      stablehlo.return %count, %n : tensor<4xi32>, tensor<4xi32>
+    }
+    return %0#0 : tensor<4xi32>
+  }
+}
+
+// -----
+
+/// Steps that are arguments are not known either.
+
+// CHECK-LABEL: module @steps
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"
+module @steps {
+  func.func @main(%steps: tensor<4xi32>) -> tensor<4xi32> {
+    %bounds = stablehlo.constant dense<[3, 7, 5, 2]> : tensor<4xi32>
+    %zeros = stablehlo.constant dense<0> : tensor<4xi32>
+    %0:2 = stablehlo.while(%i = %zeros, %n = %bounds) : tensor<4xi32>, tensor<4xi32>
+    cond {
+      %start = stablehlo.constant dense<false> : tensor<i1>
+      %p = stablehlo.compare LT, %i, %n : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+      %any = stablehlo.reduce(%p init: %start) applies stablehlo.or across dimensions = [0] : (tensor<4xi1>, tensor<i1>) -> tensor<i1>
+      stablehlo.return %any : tensor<i1>
+    } do {
+      %p = stablehlo.compare LT, %i, %n : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+      %next = stablehlo.add %i, %steps : tensor<4xi32>
+      %count = stablehlo.select %p, %next, %i : tensor<4xi1>, tensor<4xi32>
+      stablehlo.return %count, %n : tensor<4xi32>, tensor<4xi32>
+    }
+    return %0#0 : tensor<4xi32>
+  }
+}
+
+// -----
+
+/// Lanes that never end are not counted.
+
+// CHECK-LABEL: module @endless
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"
+module @endless {
+  func.func @main() -> tensor<4xi32> {
+    %bounds = stablehlo.constant dense<[3, 7, 5, 2]> : tensor<4xi32>
+    %zeros = stablehlo.constant dense<0> : tensor<4xi32>
+    %0:2 = stablehlo.while(%i = %zeros, %n = %bounds) : tensor<4xi32>, tensor<4xi32>
+    cond {
+      %start = stablehlo.constant dense<false> : tensor<i1>
+      %p = stablehlo.compare LT, %i, %n : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+      %any = stablehlo.reduce(%p init: %start) applies stablehlo.or across dimensions = [0] : (tensor<4xi1>, tensor<i1>) -> tensor<i1>
+      stablehlo.return %any : tensor<i1>
+    } do {
+      %p = stablehlo.compare LT, %i, %n : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+      %two = stablehlo.constant dense<2> : tensor<4xi32>
+      %next = stablehlo.multiply %i, %two : tensor<4xi32>
       %count = stablehlo.select %p, %next, %i : tensor<4xi1>, tensor<4xi32>
       stablehlo.return %count, %n : tensor<4xi32>, tensor<4xi32>
     }
