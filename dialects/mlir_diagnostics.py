@@ -78,6 +78,8 @@ IRDL_REMEDY = (
 )
 LOWERINGS = {
     "torch": ", as torch_mlir.fx.export_and_import does with output_type='stablehlo'",
+    # It is in what torch-mlir writes in linalg or TOSA, before any of their ops.
+    "ml_program": ", as torch_mlir.fx.export_and_import does with output_type='stablehlo'",
     "quant": ": stablehlo-opt --stablehlo-legalize-quant-to-math",
 }
 

@@ -157,6 +157,12 @@ def partition_module(
         remove_shardings(module, census)
         return True
     warn_of_single_device_ops(module, census, run)
+    unused = [
+        format_op_place(op, run.input_name)
+        for op in census.select_ops_by_name(*SHARDY_CONSTRAINTS)
+        if not list(op.results[0].uses)
+        and _is_dividing_sharding(_sharding_to_text(op.attributes["sharding"]))
+    ]
     _refuse_costs(module)
     _refuse_shardings_in_fusions(census)
     constrain_sharded_values(census, uses_shardy=compilation.shardy)
@@ -171,7 +177,14 @@ def partition_module(
         new = _run_partitioner(module, compilation, target)
     else:
         new = partitioner(module, compilation)
-    check_arguments_divided(module, census.entry, find_entry_function(new))
+    new_entry = find_entry_function(new)
+    check_arguments_divided(module, census.entry, new_entry)
+    if unused and _type_text(census.entry) == _type_text(new_entry):
+        run.warn(
+            "no argument or result is divided, so that every device computes the whole program: "
+            f"XLA ignores a sharding constraint whose result has no use: "
+            f"{format_some_places(unused)}; use its result in place of its operand"
+        )
     read_top_k_calls(new)
     replace_program(module, new, compilation)
     module.operation.walk(remove_sharding_copy)
@@ -604,6 +617,10 @@ def _uses_shardy(module: ir.Module, census: ModuleCensus) -> bool:
     if any(text.startswith("#sdy") for text in shardings):
         return True
     return bool(collect_meshes(module)) and not any(map(_is_dividing_sharding, shardings))
+
+
+def _type_text(entry: ir.Operation) -> str:
+    return str(get_attribute(entry, "function_type"))
 
 
 def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operation) -> None:

@@ -276,6 +276,11 @@ def test_from_jax() -> None:
             "torch",
             "torch_mlir.fx.export_and_import",
         ),
+        (
+            "ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>",
+            "ml_program",
+            "torch_mlir.fx.export_and_import",
+        ),
     ],
 )
 def test_foreign_dialects_are_named_with_what_to_do(text, message, remedy, tmp_path) -> None:

@@ -166,7 +166,7 @@ def test_layers_of_stages_can_be_stated() -> None:
     pytest.importorskip("jax")
     rows = run_study(
         "--model 100m --set layers=6 --set sequence=512 --ranks 2 --mesh data=2 "
-        "--schedules 1f1b --microbatches 2 --stage-layers even 4,2 3,2 6 --cache none "
+        "--schedules 1f1b --microbatches 2 --stage-layers even 4,2 3,2 6 6,0 --cache none "
         "--keep-going --json"
     )
     assert rows.code == 0, rows.err
@@ -176,6 +176,7 @@ def test_layers_of_stages_can_be_stated() -> None:
     assert shifted["step_time_s"] < even["step_time_s"] and result["winner"] == 1
     assert wrong[0]["error"].startswith("3,2 are 5 layers, and the model has 6")
     assert wrong[1]["error"].startswith("6 are layers of 1 stages, and 1f1b has 2")
+    assert wrong[2]["error"].startswith("6,0: a stage has no layer; give every stage one layer")
     for text in ("x", "2,-2", ""):
         done = run_study(f"--stage-layers '{text}' --schedules 1f1b")
         assert done.code == 2 and "is no list of layers" in done.err

@@ -72,10 +72,12 @@ def count_stage_layers(
             f"{schedule.stages}",
             remedy=f"give {schedule.stages} numbers",
         )
-    if sum(stage_layers) != layers or min(stage_layers) < 1:
+    remedy = f"give every stage one layer or more, {layers} in all"
+    if min(stage_layers) < 1:
+        raise UsageError(f"{text}: a stage has no layer", remedy=remedy)
+    if sum(stage_layers) != layers:
         raise UsageError(
-            f"{text} are {sum(stage_layers)} layers, and the model has {layers}",
-            remedy=f"give every stage one layer or more, {layers} in all",
+            f"{text} are {sum(stage_layers)} layers, and the model has {layers}", remedy=remedy
         )
     return list(stage_layers)
 
