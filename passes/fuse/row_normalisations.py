@@ -83,8 +83,8 @@ class DiamondFinder:
     def _is_joined_and_transposed(self, value: int) -> bool:
         """Return whether parts of a value are computed with, joined and transposed."""
         graph = self.graph
-        reached, joined = {value}, set[int]()
-        pending = [value] if any(self._is_slice(user) for user in self.users.get(value, ())) else []
+        reached, parts, joined = {value}, set[int](), set[int]()
+        pending = [value]
         for source in pending:
             for user in self.users.get(source, ()):
                 op = graph.ops[user]
@@ -93,15 +93,14 @@ class DiamondFinder:
                 if op.kind not in ("elementwise", "slice", "concatenate"):
                     continue
                 for result in op.results:
-                    if op.kind == "concatenate" or source in joined:
+                    if source in joined or (source in parts and op.kind == "concatenate"):
                         joined.add(result)
+                    elif source in parts or op.kind == "slice":
+                        parts.add(result)
                     if result not in reached:
                         reached.add(result)
                         pending.append(result)
         return False
-
-    def _is_slice(self, index: int) -> bool:
-        return self.graph.ops[index].kind == "slice"
 
     def _is_row_reduction(self, op: FusionOp) -> bool:
         value = self.graph.values[op.operands[0]]

@@ -648,7 +648,7 @@ def _move_before(op: ir.Operation, reader: ir.Operation) -> bool:
     """Move an op and the constants that it reads before another op; False if it reads others."""
     if op.is_before_in_block(reader):
         return True
-    makers = {get_defining_op(value) for value in op.operands}
+    makers = dict.fromkeys(map(get_defining_op, op.operands))  # in the same order in each run
     later = [
         maker
         for maker in makers

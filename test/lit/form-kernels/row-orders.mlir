@@ -223,3 +223,34 @@ module @transposed_chain {
     return %6 : tensor<4096x4096xf32>
   }
 }
+
+// -----
+
+/// Where parts of the rows are computed with, joined and transposed, also after a conversion, XLA transposes the value
+/// before: the sums are a kernel of their own (two kernels in jaxlib 0.12 for an H100, too).
+
+// CHECK-LABEL: module @rotated
+module @rotated {
+  // CHECK: %[[R:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kInput>}>
+  // CHECK: mhlo.return %{{.*}} : tensor<4x1024x16xf32>
+  // CHECK: "mhlo.fusion"(%arg0, %[[R]], %arg1)
+  // CHECK: stablehlo.transpose
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<4x1024x16x128xbf16>, %c: tensor<4x1024x16x64xbf16>) -> tensor<4x16x1024x128xbf16> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %w = stablehlo.convert %x : (tensor<4x1024x16x128xbf16>) -> tensor<4x1024x16x128xf32>
+    %s = stablehlo.multiply %w, %w : tensor<4x1024x16x128xf32>
+    %0 = stablehlo.reduce(%s init: %zero) applies stablehlo.add across dimensions = [3] : (tensor<4x1024x16x128xf32>, tensor<f32>) -> tensor<4x1024x16xf32>
+    %r = stablehlo.rsqrt %0 : tensor<4x1024x16xf32>
+    %1 = stablehlo.broadcast_in_dim %r, dims = [0, 1, 2] : (tensor<4x1024x16xf32>) -> tensor<4x1024x16x128xf32>
+    %2 = stablehlo.multiply %w, %1 : tensor<4x1024x16x128xf32>
+    %n = stablehlo.convert %2 : (tensor<4x1024x16x128xf32>) -> tensor<4x1024x16x128xbf16>
+    %3 = stablehlo.slice %n [0:4, 0:1024, 0:16, 0:64] : (tensor<4x1024x16x128xbf16>) -> tensor<4x1024x16x64xbf16>
+    %4 = stablehlo.slice %n [0:4, 0:1024, 0:16, 64:128] : (tensor<4x1024x16x128xbf16>) -> tensor<4x1024x16x64xbf16>
+    %5 = stablehlo.multiply %3, %c : tensor<4x1024x16x64xbf16>
+    %6 = stablehlo.subtract %4, %c : tensor<4x1024x16x64xbf16>
+    %7 = stablehlo.concatenate %5, %6, dim = 3 : (tensor<4x1024x16x64xbf16>, tensor<4x1024x16x64xbf16>) -> tensor<4x1024x16x128xbf16>
+    %8 = stablehlo.transpose %7, dims = [0, 2, 1, 3] : (tensor<4x1024x16x128xbf16>) -> tensor<4x16x1024x128xbf16>
+    return %8 : tensor<4x16x1024x128xbf16>
+  }
+}

@@ -32,6 +32,8 @@ module @largest {
 
 // CHECK-LABEL: module @smallest
 module @smallest {
+  // CHECK: stablehlo.iota
+  // CHECK-NEXT: stablehlo.constant dense<0>
   // CHECK: %[[R:.*]]:2 = stablehlo.reduce
   // CHECK-NOT: stablehlo.reduce(
   // CHECK: return %[[R]]#1, %[[R]]#0
