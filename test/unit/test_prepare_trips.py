@@ -99,7 +99,8 @@ def test_workloads(
     module = frontends.read_module(str(workload(name)), context)
     trip_counts, warnings = loops(module)
     assert trip_counts == trips
-    assert len(warnings) == (2 if "control_flow" in name else 0)
+    assumed = ["the trip count" in warning for warning in warnings]
+    assert assumed.count(True) == (2 if "control_flow" in name else 0)
     assert TRIPS in str(module)
 
 
