@@ -515,6 +515,13 @@ def has_users(value: ir.Value) -> bool:
     return next(iter(value.uses), None) is not None
 
 
+def erase_unused(ops: Collection[ir.Operation]) -> None:
+    """Erase those of some ops, from the last to the first, whose first result nothing reads."""
+    for op in reversed([*ops]):
+        if not has_users(op.results[0]):
+            op.erase()
+
+
 def has_static_shape(kind: ir.Type) -> bool:
     """Return whether a type is a ranked tensor with static shape."""
     return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape

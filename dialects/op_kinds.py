@@ -6,6 +6,7 @@ and in MHLO.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from hespas.dialects.attrs import CommAttr
@@ -106,6 +107,7 @@ _COMM_KIND_BY_OP = {  # short name to the ``kind`` of ``hespas.comm``
 }
 TRANSFER_PAIRS = "_xla_send_recv_source_target_pairs"
 """The frontend attribute of a send or receive that XLA:GPU has made of a permute."""
+_PAIR = re.compile(r"\{(\d+), *(\d+)\}")
 RAGGED_CALL_TARGETS = frozenset(("ragged_all_to_all", "_xla_ragged_all_to_all"))
 # Copies that a compiler has scheduled between the memory of a device and that of its host. What
 # moves is the second operand of several, or else the only one; or the result.
@@ -254,6 +256,11 @@ def _list_nested_modules(module: ir.Module) -> list[ir.Operation]:
         if view.operation.name == "builtin.module"
         and len(view.operation.regions[0].blocks[0].operations)
     ]
+
+
+def parse_transfer_pairs(text: str) -> list[tuple[int, int]]:
+    """Return the sources and targets that ``TRANSFER_PAIRS`` holds as ``{{0,1},{1,0}}``."""
+    return [(int(source), int(target)) for source, target in _PAIR.findall(text)]
 
 
 def get_collective_name(op: ir.Operation) -> str:

@@ -26,7 +26,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from hespas.frontends.pytorch import ring_attention
-from hespas.frontends.pytorch.platforms import get_platform, import_cudnn_attention
+from hespas.frontends.pytorch.platforms import get_mask_type, get_platform, import_cudnn_attention
 
 NAMESPACE = "hespas"
 _ATTENTIONS = (
@@ -302,10 +302,9 @@ def _drop_by_kernel(
 ) -> jax.Array:
     """Compute attention with cuDNN's kernel, which drops a share of the weights."""
     kernel = import_cudnn_attention()
-    masks = kernel.MaskType
     return kernel.dot_product_attention(
         *rows, bias, mask, scale=scale, dropout_rate=dropout,
-        mask_type=masks.CAUSAL if is_causal else masks.NO_MASK,
+        mask_type=get_mask_type(kernel, is_causal),
     )  # fmt: skip
 
 

@@ -18,3 +18,8 @@ def get_platform() -> str:
 def import_cudnn_attention() -> Any:
     """Import JAX's calls of cuDNN's attention, which can do more than those of ``jax.nn``."""
     return importlib.import_module("jax._src.cudnn.fused_attention_stablehlo")
+
+
+def get_mask_type(kernel: Any, is_causal: bool) -> Any:
+    """Return the mask of a call of the module that ``import_cudnn_attention`` returns."""
+    return kernel.MaskType.CAUSAL if is_causal else kernel.MaskType.NO_MASK

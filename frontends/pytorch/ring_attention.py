@@ -19,7 +19,7 @@ from torch.distributed.tensor.experimental._context_parallel import _attention a
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from hespas.frontends.pytorch.platforms import get_platform, import_cudnn_attention
+from hespas.frontends.pytorch.platforms import get_mask_type, get_platform, import_cudnn_attention
 from hespas.support.errors import HespasError
 
 SEQUENCE_DIM = 2
@@ -124,7 +124,7 @@ def apply_step(
         kernel = import_cudnn_attention()
         result, sums = kernel.dot_product_attention(
             *map(_swap_heads, (q, k, v)), scale=scale, return_residual=True,
-            mask_type=_get_mask_type(kernel, is_causal),
+            mask_type=get_mask_type(kernel, is_causal),
         )  # fmt: skip
         result = _swap_heads(result)
     else:
@@ -163,7 +163,7 @@ def differentiate_step(
         gradients = kernel._dot_product_attention_bwd_p_wrapper.bind(
             *rows, *[absent] * 7, sums, _swap_heads(result), _swap_heads(gradient), scale=scale,
             seed=42, dropout_rate=0.0, variadic_args=(False, False),
-            mask_type=_get_mask_type(kernel, is_causal),
+            mask_type=get_mask_type(kernel, is_causal),
             layout=kernel.AttentionLayout.BTNH.value, sliding_window_length=None, **options,
         )  # fmt: skip
         return tuple(_swap_heads(x) for x in gradients[:3])
@@ -185,10 +185,6 @@ def _compute_scores(q: jax.Array, k: jax.Array, scale: float, is_causal: bool) -
     scores = jnp.matmul(q, k.mT, preferred_element_type=jnp.float32) * scale
     is_seen = jnp.tril(jnp.ones(scores.shape[2:], bool))
     return jnp.where(is_seen, scores, -jnp.inf) if is_causal else scores
-
-
-def _get_mask_type(kernel: Any, is_causal: bool) -> Any:
-    return kernel.MaskType.CAUSAL if is_causal else kernel.MaskType.NO_MASK
 
 
 def _swap_heads(x: jax.Array) -> jax.Array:

@@ -113,10 +113,7 @@ def _build_collective(
     collective.shape.CopyFrom(done.shape)
     if source is start:
         return collective
-    body = program.find_called(start)
-    assert body is not None
-    numbers = {one.id: one.parameter_number for one in body.list_parameters()}
-    collective.operand_ids[:] = [start.operand_ids[numbers[one]] for one in source.operand_ids]
+    collective.operand_ids[:] = program.list_started_operands(start)
     collective.control_predecessor_ids[:] = start.control_predecessor_ids
     if start.HasField("metadata"):
         collective.metadata.CopyFrom(start.metadata)

@@ -7,7 +7,7 @@ the part of the array that the slice names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.op_kinds import IN_PLACE_TARGET
@@ -29,40 +29,24 @@ def inline_fused_collectives(program: HloProgram, marker: PairMarker) -> None:
 
     An asynchronous one has what the collective reads before its start, and the rest after its end.
     """
-    reader = _FusionReader(program)
-    called = {
-        number
-        for one in program.iterate_instructions()
-        if one.opcode in ("fusion", ASYNC_START)
-        for number in one.called_computation_ids
-    }
-    for computation in program.computations.values():
-        if computation.id not in called and any(map(reader.find_body, computation.instructions)):
-            _inline_in_computation(program, computation, marker)
+    for computation in program.list_run_computations():
+        bodies = {
+            one.id: body
+            for one in computation.instructions
+            if (body := _find_body(program, one)) is not None
+        }
+        if bodies:
+            _inline_in_computation(program, computation, bodies, marker)
 
 
-class _FusionReader:
-    def __init__(self, program: HloProgram) -> None:
-        self.program = program
-
-    def find_body(self, one: HloInstruction) -> HloComputation | None:
-        """Return the body of a fusion with one collective that an instruction is or starts."""
-        started = self.program.find_started_operation(one)
-        body = self.program.find_fusion_body(one if started is None else started)
-        if body is None:
-            return None
-        collectives = filter(self.program.find_collective, body.instructions)
-        return body if len([*collectives]) == 1 else None
-
-    def list_operands(self, one: HloInstruction) -> list[int]:
-        """List the operands of the fusion outside of an asynchronous call of it."""
-        started = self.program.find_started_operation(one)
-        if started is None:
-            return list(one.operand_ids)
-        caller = self.program.find_called(one)
-        assert caller is not None
-        numbers = {each.id: each.parameter_number for each in caller.list_parameters()}
-        return [one.operand_ids[numbers[operand]] for operand in started.operand_ids]
+def _find_body(program: HloProgram, one: HloInstruction) -> HloComputation | None:
+    """Return the body of a fusion with one collective that an instruction is or starts."""
+    started = program.find_started_operation(one)
+    body = program.find_fusion_body(one if started is None else started)
+    if body is None:
+        return None
+    collectives = filter(program.find_collective, body.instructions)
+    return body if len([*collectives]) == 1 else None
 
 
 @dataclass
@@ -83,19 +67,24 @@ class _Inlined:
 
 
 def _inline_in_computation(
-    program: HloProgram, computation: HloComputation, marker: PairMarker
+    program: HloProgram,
+    computation: HloComputation,
+    bodies: Mapping[int, HloComputation],
+    marker: PairMarker,
 ) -> None:
-    reader = _FusionReader(program)
+    """Inline fusions of a computation, which ``bodies`` has by the ids of their instructions."""
     replaced: dict[int, int] = {}
     started: dict[int, _Inlined] = {}
     output: list[HloInstruction] = []
     for one in computation.instructions:
         replace_operand_ids(one, replaced)
-        body, source = reader.find_body(one), next(iter(one.operand_ids), 0)
-        if body is not None:
-            parts = _copy_body(program, computation, body, one, reader.list_operands(one))
+        source = next(iter(one.operand_ids), 0)
+        if one.id in bodies:
+            is_start = one.opcode == ASYNC_START
+            operands = program.list_started_operands(one) if is_start else one.operand_ids
+            parts = _copy_body(program, computation, bodies[one.id], one, operands)
             output += [*parts.before, parts.collective]
-            if one.opcode == ASYNC_START:
+            if is_start:
                 marker.mark_start(parts.collective)
                 started[one.id] = parts
             else:

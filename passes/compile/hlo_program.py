@@ -142,6 +142,23 @@ class HloProgram:
         inner = [one for one in body.instructions if one.opcode != "parameter"] if body else []
         return inner[0] if len(inner) == 1 else None
 
+    def list_started_operands(self, start: HloInstruction) -> list[int]:
+        """List the operands of what an ``async-start`` runs, outside of its computation."""
+        body, operation = self.find_called(start), self.find_started_operation(start)
+        assert body is not None and operation is not None
+        numbers = {one.id: one.parameter_number for one in body.list_parameters()}
+        return [start.operand_ids[numbers[operand]] for operand in operation.operand_ids]
+
+    def list_run_computations(self) -> list[HloComputation]:
+        """List the computations but those of fusions and of asynchronous starts."""
+        inner = {
+            number
+            for one in self.iterate_instructions()
+            if one.opcode in ("fusion", ASYNC_START)
+            for number in one.called_computation_ids
+        }
+        return [each for each in self.computations.values() if each.id not in inner]
+
     def find_collective(self, instruction: HloInstruction) -> HloInstruction | None:
         """Return the collective that an instruction is, starts or ends; None for any other one."""
         started = self.find_started_operation(instruction) or instruction

@@ -38,14 +38,8 @@ def replace_host_copies(program: HloProgram, marker: PairMarker) -> None:
 
     Must precede the removal of memory spaces from layouts.
     """
-    bodies = {
-        number
-        for one in program.iterate_instructions()
-        if one.opcode in _WRAPPERS
-        for number in one.called_computation_ids
-    }
-    for computation in program.computations.values():
-        if computation.id not in bodies and any(
+    for computation in program.list_run_computations():
+        if any(
             _is_on_host(shape)
             for one in computation.instructions
             for shape in list_result_shapes(one.shape)

@@ -7,11 +7,10 @@ send is, and a barrier awaits it at the end of the receive.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hespas.dialects.op_kinds import TRANSFER_PAIRS
+from hespas.dialects.op_kinds import TRANSFER_PAIRS, parse_transfer_pairs
 from hespas.passes.compile.async_pairs import PairMarker
 from hespas.passes.compile.hlo_program import (
     HloComputation,
@@ -23,7 +22,6 @@ from hespas.passes.compile.hlo_program import (
 )
 
 _REMEDY = "compile without --xla_gpu_enable_pipelined_p2p"
-_PAIR = re.compile(r"\{(\d+), *(\d+)\}")
 
 
 class TransferReplacer:
@@ -159,8 +157,8 @@ class PermuteReplacer(TransferReplacer):
             send.name, "collective-permute", shape, send.operand_ids[:1]
         )
         permute.channel_id = send.channel_id
-        for source, target in _PAIR.findall(read_frontend_value(send, TRANSFER_PAIRS)):
-            permute.source_target_pairs.add(source=int(source), target=int(target))
+        for source, target in parse_transfer_pairs(read_frontend_value(send, TRANSFER_PAIRS)):
+            permute.source_target_pairs.add(source=source, target=target)
         if send.HasField("metadata"):
             permute.metadata.CopyFrom(send.metadata)
         return permute

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_defining_op, has_users, ir, list_users
+from hespas.dialects.mlir import erase_unused, get_defining_op, has_users, ir, list_users
 from hespas.dialects.op_bodies import get_terminator
 from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
@@ -22,7 +22,6 @@ from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
-    erase_unused,
     find_named_ops,
     find_only_reader,
     get_static_shape,

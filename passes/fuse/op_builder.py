@@ -11,10 +11,10 @@ from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.mlir import (
     cache_ir_function,
     collect_functions,
+    erase_unused,
     find_ops,
     get_defining_op,
     has_static_shape,
-    has_users,
     ir,
     list_users,
     to_i64_attr,
@@ -296,13 +296,6 @@ class OpBuilder:
         }
         kind = self.make_tensor_type(shape, value)
         return self.create_op("stablehlo.pad", [value, filling], [kind], attributes).results[0]
-
-
-def erase_unused(ops: Collection[ir.Operation]) -> None:
-    """Erase those of some ops, from the last to the first, whose first result nothing reads."""
-    for op in reversed([*ops]):
-        if not has_users(op.results[0]):
-            op.erase()
 
 
 def copy_operand_ops(

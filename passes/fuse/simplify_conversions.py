@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import erase_unused, get_defining_op, ir
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import OpBuilder, erase_unused, find_named_ops, get_element_type
+from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_element_type
 from hespas.passes.fuse.simplify import CONVERT
 
 

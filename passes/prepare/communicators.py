@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from hespas.dialects.buffer_sizes import to_buffer_size
 from hespas.dialects.mlir import (
     collect_meshes,
@@ -21,6 +19,7 @@ from hespas.dialects.op_kinds import (
     NUM_REPLICAS,
     TRANSFER_PAIRS,
     get_collective_name,
+    parse_transfer_pairs,
 )
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
@@ -128,9 +127,8 @@ def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
     for op in ops:
         if get_collective_name(op) in ("send", "recv") and get_groups_attr(op) is None:
             text = read_frontend_text(op, TRANSFER_PAIRS)
-            if pairs := re.findall(r"\{(\d+), *(\d+)\}", text):
-                rows = tuple((int(source), int(target)) for source, target in pairs)
-                op.attributes["source_target_pairs"] = make_groups_attr(rows, op.context)
+            if pairs := parse_transfer_pairs(text):
+                op.attributes["source_target_pairs"] = make_groups_attr(tuple(pairs), op.context)
         if "replica_groups" in op.attributes:
             attr = op.attributes["replica_groups"]
             if attr not in dense:

@@ -87,7 +87,7 @@ class InlineCallsPass(PrepareStep):
             drop_attributes(census.functions[name].function, RegionAttr.NAME)
         scalars = build_scalar_evaluator(census)
         varying = _find_varying_functions(census, scalars)
-        moving = _find_moving_functions(census)
+        inlined = communicates | varying | _find_moving_functions(census)
         for name in sorted(varying):
             if RegionAttr.NAME in census.functions[name].function.attributes:
                 changed = copied = _copy_region_function(name, census, scalars) or copied
@@ -108,9 +108,7 @@ class InlineCallsPass(PrepareStep):
                 if RegionAttr.NAME in body.function.attributes:
                     continue  # a region function of a module that is already split
                 is_single = uses[callee] == 1 and self.single
-                should_inline = (
-                    callee in {*communicates, *varying, *moving} or is_single or kind != "func.call"
-                )
+                should_inline = callee in inlined or is_single or kind != "func.call"
                 if (
                     kind not in CALLEE
                     or not should_inline

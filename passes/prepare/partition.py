@@ -31,6 +31,7 @@ from hespas.dialects.mlir import (
     get_call_target,
     get_defining_op,
     get_symbol_name,
+    has_users,
     ir,
     read_boundary_attrs,
     read_boundary_items,
@@ -160,7 +161,7 @@ def partition_module(
     unused = [
         format_op_place(op, run.input_name)
         for op in census.select_ops_by_name(*SHARDY_CONSTRAINTS)
-        if not list(op.results[0].uses)
+        if not has_users(op.results[0])
         and _is_dividing_sharding(_sharding_to_text(op.attributes["sharding"]))
     ]
     _refuse_costs(module)

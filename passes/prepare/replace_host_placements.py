@@ -280,7 +280,7 @@ def _allocate_host_arrays(module: ir.Module) -> None:
             if loop.name in LOOPS and start is not None and start.name.endswith("broadcast_in_dim"):
                 call = _build_call(loop, ALLOCATION_TARGET, [], value.type, copied=start)
                 loop.operands[number] = call.results[0]
-                if not list(value.uses):
+                if not has_users(value):
                     start.erase()
 
 

@@ -7,9 +7,7 @@ become tensors without dimensions, and what only they used is removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from hespas.dialects.mlir import get_attribute, get_defining_op, ir
+from hespas.dialects.mlir import erase_unused, get_attribute, get_defining_op, ir
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError
 
@@ -35,7 +33,7 @@ def convert_shape_arithmetic(census: ModuleCensus) -> bool:
     converters: dict[ir.Block, _SizeConverter] = {}
     for join in joins:
         converters.setdefault(join.block, _SizeConverter()).convert_join(join)
-    _erase_unused_ops(scalars)
+    erase_unused(scalars)
     return True
 
 
@@ -107,10 +105,3 @@ def _create(
 ) -> ir.Value:
     created = ir.Operation.create(f"stablehlo.{name}", [kind], operands, attributes or {})
     return created.results[0]
-
-
-def _erase_unused_ops(ops: Iterable[ir.Operation]) -> None:
-    """Erase the ops without uses, and those that they alone used."""
-    for op in reversed(list(ops)):
-        if not list(op.results[0].uses):
-            op.erase()

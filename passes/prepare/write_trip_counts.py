@@ -214,8 +214,20 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
     solved_count = _solve_counted_loop(loop, scalars, state)
     if solved_count is not None:
         return solved_count
-    for count, continues, known in _run_loop(loop, scalars, carried, state):
-        if continues is None or len(known) < len(state) or count > MAX_LOOP_STEPS:
+    return _count_iterations(loop, scalars, carried, state, MAX_LOOP_STEPS)
+
+
+def _count_iterations(
+    loop: ir.Operation,
+    scalars: ScalarEvaluator,
+    carried: Sequence[int],
+    state: Mapping[int, Number],
+    most_steps: int,
+    lane: _Iteration | None = None,
+) -> int | None:
+    """Count the iterations of a loop, or of a lane, by running it; None after ``most_steps``."""
+    for count, continues, known in _run_loop(loop, scalars, carried, state, lane):
+        if continues is None or len(known) < len(state) or count > most_steps:
             return None
         if not continues:
             return count
@@ -248,15 +260,10 @@ def _find_trips_of_lanes(
         if (key := tuple(state.values())) in seen:
             continue
         seen.add(key)
-        for count, continues, values in _run_loop(loop, scalars, carried, state, lane):
-            steps += 1
-            if continues is None or len(values) < len(state) or steps > MAX_LOOP_STEPS:
-                return None
-            if not continues:
-                longest = max(longest, count)
-                break
-        else:
+        count = _count_iterations(loop, scalars, carried, state, MAX_LOOP_STEPS - steps - 1, lane)
+        if count is None:
             return None
+        longest, steps = max(longest, count), steps + count + 1
     return longest
 
 
