@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hespas.support.errors import HespasError, UsageError
 
 DISABLE = "--xla_disable_hlo_passes"
-# The importer cannot represent the output: a reduce-scatter or permute of several operands, or a
-# small all-reduce in a Triton kernel, which would be a fusion that communicates.
-INEXPRESSIBLE = ("gpu-reduce-scatter-combiner", "collective-permute-combiner", "collective-fusion")
+# The importer cannot represent the output: a small all-reduce in a Triton kernel, which would be a
+# fusion that communicates.
+INEXPRESSIBLE = ("collective-fusion",)
 # It measures kernels. Without a GPU, it compiles each one, chooses what XLA would not choose with a
 # GPU, and fails if Triton cannot compile a product, which a GPU would leave to cuBLAS. No estimate
 # depends on its choices: tile sizes, and algorithms of libraries.
@@ -18,6 +20,10 @@ AUTOTUNER = "autotuner"
 ASYNC_PASS = "async-collective-conversion"
 LATENCY_HIDING_PASS = "latency-hiding-scheduler"
 LATENCY_HIDING_FLAG = "--xla_gpu_enable_latency_hiding_scheduler"
+SERIAL_FLAG = "--xla_gpu_disable_async_collectives=ALLCOLLECTIVES"
+_THRESHOLD = re.compile(
+    r"--xla_gpu_(all_gather|all_reduce|reduce_scatter)_combine_threshold_bytes=(\d+)"
+)
 PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
 
 
@@ -58,6 +64,27 @@ def is_flag_off(flags: list[str], name: str) -> bool:
     """Return whether flags turn one off; XLA uses the last of each."""
     values = [value for flag, _, value in (one.partition("=") for one in flags) if flag == name]
     return bool(values) and values[-1].lower() in ("false", "0")
+
+
+def follow_flags(flags: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the options of the pass ``fuse`` that follow flags of XLA:GPU, and the other flags.
+
+    They are those about collectives: which are combined, and what runs alongside them. XLA uses the
+    last of each flag, and without asynchronous collectives its scheduler hides none.
+    """
+    options: dict[str, str] = {}
+    others: list[str] = []
+    for flag in flags:
+        name, _, value = flag.partition("=")
+        if match := _THRESHOLD.fullmatch(flag):
+            options[f"combine-{match[1].replace('_', '-')}"] = match[2]
+        elif name == LATENCY_HIDING_FLAG and value.lower() in ("", "true", "1"):
+            options.setdefault("overlap", "latency-hiding")
+        elif flag == SERIAL_FLAG:
+            options["overlap"] = "none"
+        else:
+            others.append(flag)
+    return options, others
 
 
 def join_xla_flags(flags: list[str], disabled: list[str]) -> str:

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hespas.configs import list_preset_names
-from hespas.configs.framework_flags import CUBLAS_ONLY, FRAMEWORK_FLAGS, find_framework_flags
+from hespas.configs.framework_flags import (
+    CUBLAS_ONLY,
+    FRAMEWORK_FLAGS,
+    find_framework_flags,
+)
+from hespas.configs.framework_flags import LATENCY_HIDING as LATENCY_HIDING_ON
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
 
 OPTIMISED_FOR = "optimised_for"  # the fact that names the target
 XLA_FLAGS = "xla_flags"  # the fact of the flags that were chosen, with where they are from
-ASYNC_CHOICES = ["keep", "remove"]
+ASYNC_CHOICES = ["keep", "hide", "remove"]
 MAX_TIMEOUT_S = 1e7
 # JAX's allocator takes 75 % of a GPU's memory (docs.jax.dev, "GPU memory allocation"), and its
 # client states that limit to XLA's scheduler and rematerialisation.
@@ -85,8 +90,9 @@ class XlaOptimizePass(Pass):
     )
     async_collectives: str = option(
         "remove",
-        "keep: asynchronous collectives as XLA plans them; remove: every collective is serial, and "
-        "XLA's latency-hiding scheduler is disabled on GPUs",
+        "keep: asynchronous collectives as XLA plans them; hide: as its latency-hiding scheduler "
+        "does, which is off by default on GPUs before Hopper; remove: every collective is serial, "
+        "and XLA's latency-hiding scheduler is disabled on GPUs",
     )
     triton_gemm: bool = option(True, "use Triton for matrix products; false: cuBLAS where possible")
     autotune: bool = option(False, "let XLA choose kernels by its tables; it cannot measure")
@@ -162,7 +168,7 @@ class XlaOptimizePass(Pass):
             stage.passes,
             stage.wanted,
             scheduled=self.stage == "scheduled",
-            keep_async=self.async_collectives == "keep",
+            keep_async=self.async_collectives != "remove",
             target=target.limit_memory(self.memory_fraction),
             tpu=topology,
             devices_per_host=self.devices_per_host,
@@ -211,6 +217,11 @@ class XlaOptimizePass(Pass):
                 "xla-optimize: option 'framework' is for GPUs",
                 remedy="a script for a TPU may set flags: see the option 'preset'",
             )
+        if self.async_collectives == "hide" and target.proto is None:
+            raise UsageError(
+                "xla-optimize: option 'async-collectives' is hide, which is for GPUs",
+                remedy="keep has what the compiler of the target hides",
+            )
         if target.tpu is not None:
             if any(disabled):
                 raise UsageError("xla-optimize: option 'disable' is not for TPUs")
@@ -227,8 +238,10 @@ class XlaOptimizePass(Pass):
             hespas_flags.append(CUBLAS_ONLY)
         disabled += xla.INEXPRESSIBLE
         if self.async_collectives == "remove":
-            hespas_flags.append("--xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
+            hespas_flags.append(xla.SERIAL_FLAG)
             disabled += [xla.ASYNC_PASS, xla.LATENCY_HIDING_PASS]
+        elif self.async_collectives == "hide":
+            hespas_flags.append(LATENCY_HIDING_ON)
         return xla.join_xla_flags([*hespas_flags, *user_flags], disabled)
 
     def list_user_flags(self) -> list[str]:

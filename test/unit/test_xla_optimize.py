@@ -154,7 +154,7 @@ def test_target_files(tmp_path):
         ("target=nothing.json", "No such file"),
         ("target=nothing.txtpb", "No such file"),
         ("target=cpu,stage=final", "'stage' takes hlo or scheduled, not 'final'"),
-        ("target=cpu,async-collectives=off", "takes keep or remove, not 'off'"),
+        ("target=cpu,async-collectives=off", "takes keep or hide or remove, not 'off'"),
         ("target=cpu,preset=maxtext", "no set of XLA flags is named 'maxtext'; did you mean"),
         ("target=cpu,flags=fast", "'fast' is not an XLA flag"),
         ('target=cpu,flags="--xla_no_such_flag=1"', "Unknown flag in XLA_FLAGS: --xla_no_such"),

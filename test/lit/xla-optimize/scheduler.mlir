@@ -2,6 +2,7 @@
 // RUN: hespas-opt %s --xla-optimize=target=H100_80GB,stage=scheduled,async-collectives=remove | filecheck %s --check-prefix=SERIAL
 // RUN: hespas-opt %s --xla-optimize=target=A100_SXM_40GB,stage=scheduled,async-collectives=keep | filecheck %s --check-prefix=ORDER
 // RUN: hespas-opt %s "--xla-optimize=target=A100_SXM_40GB,stage=scheduled,async-collectives=keep,flags=--xla_gpu_enable_latency_hiding_scheduler=true" | filecheck %s --check-prefix=HIDES
+// RUN: hespas-opt %s --xla-optimize=target=A100_SXM_40GB,stage=scheduled,async-collectives=hide | filecheck %s --check-prefix=HIDES
 // RUN: hespas-opt %s "--xla-optimize=target=H100_80GB,stage=scheduled,async-collectives=keep,flags=--xla_gpu_enable_latency_hiding_scheduler=false" 2>&1 | filecheck %s --check-prefix=IGNORED
 // REQUIRES: gpu-compiler
 
