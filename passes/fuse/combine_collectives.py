@@ -1,18 +1,22 @@
 """Combination of small collectives of the same kind, like XLA's combiners.
 
-(xla/service/all_reduce_combiner.cc, xla/service/all_gather_combiner.cc.) All-gathers become one op
-with several operands. All-reduces become one all-reduce of a buffer, which one kernel fills and
-others slice, as on XLA:GPU. StableHLO cannot express a reduce-scatter of several operands.
+(all_reduce_combiner.cc, all_gather_combiner.cc and reduce_scatter_combiner.cc of
+xla/hlo/transforms/collectives.) All-gathers become one op
+with several operands, and so do reduce-scatters, which are custom calls then, because those of
+StableHLO have one operand. All-reduces become one all-reduce of a buffer, which one kernel fills
+and others slice, as on XLA:GPU.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import COMBINED_SCATTER_TARGET
 from hespas.estimators.rules.base import read_integer, to_buffer_size
 from hespas.passes.base import check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
@@ -29,7 +33,10 @@ from hespas.passes.fuse.op_builder import (
 )
 
 ALL_GATHER, ALL_REDUCE = "stablehlo.all_gather", "stablehlo.all_reduce"
-COMBINED = (ALL_GATHER, ALL_REDUCE)
+REDUCE_SCATTER = "stablehlo.reduce_scatter"
+COMBINED = (ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER)
+SCATTER_DIM = "scatter_dimension"
+LIMIT_OPTIONS = ("all_gather", "all_reduce", "reduce_scatter")
 MAX_GROUP_SIZE = 2048  # collectives that are combined into one
 COMMUTATIVE = tuple(
     f"stablehlo.{n}" for n in ("add", "and", "maximum", "minimum", "multiply", "or")
@@ -43,20 +50,28 @@ class CombineCollectivesPass(BlockPass):
     name: ClassVar[str] = "combine-collectives"
 
     limit: int = option((30 << 20) + 7, "maximum bytes of a combined collective")
+    all_gather: int = option(-1, "maximum bytes of a combined all-gather; -1: limit")
+    all_reduce: int = option(-1, "maximum bytes of a combined all-reduce; -1: limit")
+    reduce_scatter: int = option(-1, "maximum bytes of a combined reduce-scatter; -1: limit")
 
     def check_options(self, owner: str) -> None:
         check_minimum(owner, "limit", self.limit, 0)
+        for name in LIMIT_OPTIONS:
+            check_minimum(owner, name.replace("_", "-"), getattr(self, name), -1)
 
     def rewrite_block(self, block: ir.Block) -> None:
-        CollectiveCombiner(block, self.limit).combine_collectives()
+        own = (self.all_gather, self.all_reduce, self.reduce_scatter)
+        limits_bytes = [self.limit if limit < 0 else limit for limit in own]
+        limits = dict(zip(COMBINED, limits_bytes, strict=True))
+        CollectiveCombiner(block, limits).combine_collectives()
 
 
 @dataclass(slots=True)
 class CollectiveCombiner:
-    """Combines the collectives of a block into collectives of at most ``limit_bytes``."""
+    """Combines the collectives of a block into collectives of at most ``limits_bytes``, by name."""
 
     block: ir.Block
-    limit_bytes: int
+    limits_bytes: Mapping[str, int]
     ops: list[ir.Operation] = field(init=False)
     names: list[str] = field(init=False)
     dependencies: dict[int, set[int]] = field(init=False)
@@ -93,13 +108,13 @@ class CollectiveCombiner:
     def _form_groups(self, members: list[int], order: DependencyOrder) -> list[list[int]]:
         """Form groups of independent collectives within the limits, and merge them in ``order``."""
         groups: list[list[int]] = []
-        size = 0
+        size, limit_bytes = 0, self.limits_bytes[self.names[members[0]]]
         for index in members:
             extra = sum(to_buffer_size(value.type).bytes for value in self.ops[index].results)
-            if extra > self.limit_bytes:
+            if extra > limit_bytes:
                 continue
             group = groups[-1] if groups else []
-            is_full = size + extra > self.limit_bytes or len(group) >= MAX_GROUP_SIZE
+            is_full = size + extra > limit_bytes or len(group) >= MAX_GROUP_SIZE
             if not group or is_full or order.has_path_between(index, group[0]):
                 groups.append([index])
                 size = extra
@@ -128,10 +143,16 @@ class CollectiveCombiner:
         first, builder = group[0], OpBuilder(group[-1])
         operands = [op.operands[0] for op in group]
         attributes = copy_attributes(first)
-        if first.name == ALL_GATHER:
+        if first.name != ALL_REDUCE:
+            name = first.name
+            if name == REDUCE_SCATTER:
+                del attributes[SCATTER_DIM]
+                name = "stablehlo.custom_call"
+                attributes["call_target_name"] = ir.StringAttr.get(
+                    COMBINED_SCATTER_TARGET, first.context
+                )
             kinds = [op.results[0].type for op in group]
-            combined_op = builder.create_op(ALL_GATHER, operands, kinds, attributes)
-            results = list(combined_op.results)
+            results = list(builder.create_op(name, operands, kinds, attributes).results)
         else:
             sizes = [math.prod(get_static_shape(value)) for value in operands]
             flat = [builder.create_reshape(v, [n]) for v, n in zip(operands, sizes, strict=True)]
@@ -156,7 +177,11 @@ def _make_combination_key(op: ir.Operation, comm: CommAttr) -> object:
     """
     if op.name == ALL_GATHER:
         return (op.name, comm.groups, read_integer(op, "all_gather_dim", 0))
-    shared_key = (op.name, str(get_element_type(op.operands[0])), comm.groups)
+    shared_key: tuple[object, ...] = (
+        op.name, str(get_element_type(op.operands[0])), comm.groups,
+    )  # fmt: skip
+    if op.name == REDUCE_SCATTER:
+        shared_key = (*shared_key, str(op.attributes[SCATTER_DIM]))
     body = [view.operation.name for view in op.regions[0].blocks[0].operations]
     return (
         (*shared_key, body[0])

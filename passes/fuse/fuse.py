@@ -10,7 +10,7 @@ from hespas.dialects.op_kinds import has_fusions
 from hespas.passes.base import PassRun, check_choice, check_minimum, option, repeat_option
 from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.assign_orders import AssignOrdersPass
-from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
+from hespas.passes.fuse.combine_collectives import LIMIT_OPTIONS, CombineCollectivesPass
 from hespas.passes.fuse.copy_carried_values import CopyCarriedValuesPass
 from hespas.passes.fuse.copy_kept_values import CopyKeptValuesPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
@@ -51,7 +51,8 @@ from hespas.passes.split.blocks import check_not_split
 
 MODELS = (*KERNEL_MODELS, "none")
 OVERLAPS = {
-    "xla": "where XLA places them for the target",
+    "xla": "where XLA places them for the target by default",
+    "latency-hiding": "where XLA's latency-hiding scheduler places them, for any target",
     "transfers": "copies between device and host only, as on TPUs",
     "none": "every collective is serial",
 }
@@ -69,6 +70,11 @@ class FusePass(PassList):
     combine: int = option(
         CombineCollectivesPass.limit,
         "maximum bytes of a combined collective; 0: do not combine collectives",
+    )
+    combine_all_gather: int = option(-1, "maximum bytes of a combined all-gather; -1: combine")
+    combine_all_reduce: int = option(-1, "maximum bytes of a combined all-reduce; -1: combine")
+    combine_reduce_scatter: int = option(
+        -1, "maximum bytes of a combined reduce-scatter; -1: combine"
     )
     max_ops: int = repeat_option(FormKernelsPass, "max_ops")
     conversions: str = repeat_option(FuseProductsPass, "conversions")
@@ -110,6 +116,9 @@ class FusePass(PassList):
             self.max_ops,
             self.target,
         )
+        own_limits = (
+            self.combine_all_gather, self.combine_all_reduce, self.combine_reduce_scatter,
+        )  # fmt: skip
         entries = [
             (True, InlineAllCallsPass(), "kernels are formed across functions"),
             (True, RemoveEmptyValuesPass(), "the patterns below divide by the sizes of values"),
@@ -202,8 +211,8 @@ class FusePass(PassList):
             (is_xla, SimplifyConversionsPass(), "the pass before converts what was converted"),
             (self.model != "none", kernels, "the ops that are left become kernels"),
             (
-                is_xla and self.combine > 0,
-                CombineCollectivesPass(self.combine),
+                is_xla and any(limit > 0 for limit in (self.combine, *own_limits)),
+                CombineCollectivesPass(self.combine, *own_limits),
                 "which collectives depend on each other is known when the kernels are",
             ),
             (
@@ -222,8 +231,8 @@ class FusePass(PassList):
                 "the copies of the passes before are written by the kernels before them",
             ),
             (
-                is_xla and self.overlap == "xla",
-                OverlapCollectivesPass(self.target),
+                is_xla and self.overlap in ("xla", "latency-hiding"),
+                OverlapCollectivesPass(self.target, self.overlap == "latency-hiding"),
                 "all kernels are known, and what they write to",
             ),
             (
@@ -243,3 +252,6 @@ class FusePass(PassList):
         kernels = FormKernelsPass(max_buffers=self.max_buffers, max_ops=self.max_ops)
         kernels.check_options(self.name)
         check_minimum(self.name, "combine", self.combine, 0)
+        for kind in LIMIT_OPTIONS:
+            name = f"combine_{kind}"
+            check_minimum(self.name, name.replace("_", "-"), getattr(self, name), -1)

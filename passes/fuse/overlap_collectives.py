@@ -3,24 +3,25 @@
 (xla/service/latency_hiding_scheduler.cc, xla/service/gpu/model/sol_latency_estimator.cc.) It orders
 a block from its end. A collective is awaited directly before what first needs its result, and
 starts before enough kernels to hide it, which are placed in program order from their end. One
-collective is in flight at a time. XLA uses it for the GPUs of data centres from Hopper on (jaxlib
-0.12); its order for others saves memory, and overlaps little.
+collective is in flight at a time. By default, XLA uses it for the GPUs of data centres from Hopper
+on (jaxlib 0.12); its order for others saves memory, and overlaps little.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
-from hespas.dialects.attrs import HOST_LINK, CommAttr
+from hespas.dialects.attr_codec import read_communicators
+from hespas.dialects.attrs import HOST_LINK, CommAttr, KernelAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION, has_marked_collective
 from hespas.estimators.rules.base import UnknownCost
 from hespas.estimators.work import NotALeaf, compute_op_work, is_free_op
-from hespas.passes.base import option
+from hespas.passes.base import PassRun, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.buffer_writes import list_readers, list_writes_in_place
 from hespas.passes.fuse.dependency_order import collect_dependencies
@@ -36,10 +37,25 @@ _TRANSFERS = ("stablehlo.send", "stablehlo.recv")
 # Multiply-adds of a tensor core by those of a core's other units, for 16 and for 32 bits.
 _MATRIX_SPEEDUPS = {"bf16": 16, "f16": 16}
 _OTHER_MATRIX_SPEEDUP = 8
-# The scheduler does not know the network. Assumed is that of NVIDIA's servers, whose links are
-# about an eighth as fast as the memory, and 20 us for a launch and the messages of a ring.
+# For links within a host, the scheduler has tables of measurements. Assumed are those of NVIDIA's
+# servers, about an eighth as fast as the memory, and 20 us for a launch and the messages of a ring.
 _LINK_SHARE = 1 / 8
 _COLLECTIVE_LAUNCH_S = 20e-6
+# Between hosts, XLA has constants (xla/service/gpu/model/sol_gpu_cost_model.cc), times 0.45
+# (kDefaultNcclCostModelCoeff): of the "NVIDIA H100 80GB HBM3", and from Blackwell on of the B200.
+_HOST_DEVICES = 8
+_HOSTS_LAUNCH_S = 45e-6
+_CHUNK_BYTES = 4 << 20
+_NETWORK_CARDS = {9: (25.0e9, 6.0e-6, 31.0e-6), 10: (50.0e9, 2.0e-6, 21.0e-6)}
+"""Bytes per second of a card, seconds to prepare a chunk, and seconds to go and return."""
+_HEADER_SHARE = 0.025
+# What the scheduler expects where it has no rates (GpuLatencyEstimator of
+# xla/service/gpu/gpu_latency_hiding_scheduler.cc): a collective is worth 5 calls of libraries or
+# loops over elements, or 5,000 other kernels.
+_COLLECTIVE_UNITS, _LOOP_UNITS, _OTHER_UNITS = 5000.0, 1000.0, 1.0
+_LIBRARY_OPS = frozenset(
+    f"stablehlo.{name}" for name in ("convolution", "custom_call", "dot_general")
+)
 
 
 @dataclass(frozen=True)
@@ -51,19 +67,29 @@ class OverlapCollectivesPass(BlockPass):
     target: str = option(
         FormKernelsPass.target, "GPU whose kernels hide the collectives, as in form-kernels"
     )
+    always: bool = option(
+        False, "also for GPUs for which XLA's latency-hiding scheduler is off by default"
+    )
 
-    def rewrite_block(self, block: ir.Block) -> None:
+    def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
         device = FusionDevice.from_target(self.target)
-        if not hides_collectives(device):
-            return
-        ops = [view.operation for view in block.operations]
-        comms = {
-            number: comm
-            for number, op in enumerate(ops)
-            if (comm := CommAttr.read_from_op(op)) is not None
-        }
-        if comms and not any(comm.is_async for comm in comms.values()):
-            place_ops(ops, comms, order_backwards(ops, comms, device)[::-1])
+        times: ScheduleTimes
+        if hides_collectives(device):
+            times = SpeedOfLight(device, read_communicators(module))
+        elif self.always:
+            times = FixedLatencies()
+        else:
+            return False
+        for block in view:
+            ops = [op.operation for op in block.operations]
+            comms = {
+                number: comm
+                for number, op in enumerate(ops)
+                if (comm := CommAttr.read_from_op(op)) is not None
+            }
+            if comms and not any(comm.is_async for comm in comms.values()):
+                place_ops(ops, comms, order_backwards(ops, comms, times)[::-1])
+        return False
 
 
 def hides_collectives(device: FusionDevice) -> bool:
@@ -71,33 +97,79 @@ def hides_collectives(device: FusionDevice) -> bool:
     return device.capability in SCHEDULED_CAPABILITIES
 
 
-def _estimate_collective_s(comm: CommAttr, device: FusionDevice) -> float:
-    ways = 2 if comm.kind == "all_reduce" else 1  # A reduce-scatter and an all-gather.
-    size_bytes = ways * max(comm.operand_bytes, comm.result_bytes)
-    return _COLLECTIVE_LAUNCH_S + size_bytes / (_LINK_SHARE * device.bandwidth_bytes_per_s)
+class ScheduleTimes(Protocol):
+    """What XLA's scheduler expects kernels and collectives to take, in a unit of its own."""
+
+    def estimate_collective(self, comm: CommAttr) -> float: ...
+
+    def estimate_kernel(self, op: ir.Operation) -> float:
+        """Estimate an op that is no collective; 0 if it launches nothing."""
+        ...
 
 
-def _estimate_kernel_s(op: ir.Operation, device: FusionDevice) -> float:
-    """Estimate the time of an op that is no collective; 0 if it launches nothing."""
-    if is_free_op(op):
-        return 0.0
-    try:
-        work = compute_op_work(op)
-    except NotALeaf:
-        return math.inf  # A loop is longer than any collective.
-    except UnknownCost:
-        return LAUNCH_S
-    compute_s = 0.0
-    for part in work.parts:
-        is_matrix = part.unit == "matrix"
-        speedup = _MATRIX_SPEEDUPS.get(part.dtype, _OTHER_MATRIX_SPEEDUP) if is_matrix else 1
-        compute_s += part.flops / (speedup * device.cycles_per_s)
-    memory_s = (work.read_bytes + work.write_bytes) / device.bandwidth_bytes_per_s
-    return LAUNCH_S + max(compute_s, memory_s)
+@dataclass(frozen=True, slots=True)
+class SpeedOfLight:
+    """The rates of GPUs of data centres, in seconds (sol_latency_estimator.cc)."""
+
+    device: FusionDevice
+    ranks_by_id: Mapping[int, tuple[int, ...]]
+
+    def estimate_collective(self, comm: CommAttr) -> float:
+        ways = 2 if comm.kind == "all_reduce" else 1  # A reduce-scatter and an all-gather.
+        size_bytes = max(comm.operand_bytes, comm.result_bytes)
+        members = [len(self.ranks_by_id.get(number, ())) for number in comm.groups]
+        hosts = [self._count_hosts(self.ranks_by_id.get(number, ())) for number in comm.groups]
+        if comm.pairs:
+            pairs = zip(comm.pairs[::2], comm.pairs[1::2], strict=True)
+            members, hosts = [2], [max(map(self._count_hosts, pairs))]
+        if max(hosts, default=1) == 1:
+            link_bytes_per_s = _LINK_SHARE * self.device.bandwidth_bytes_per_s
+            return _COLLECTIVE_LAUNCH_S + ways * size_bytes / link_bytes_per_s
+        card_bytes_per_s, chunk_s, round_trip_s = _NETWORK_CARDS[self.device.capability]
+        part_bytes = size_bytes if comm.pairs else size_bytes / members[0]
+        part_s = (1 + _HEADER_SHARE) * part_bytes / card_bytes_per_s
+        part_s += math.ceil(part_bytes / _CHUNK_BYTES) * chunk_s + round_trip_s
+        cards = members[0] / hosts[0]  # of a host
+        memory_s = (comm.operand_bytes + comm.result_bytes) / self.device.bandwidth_bytes_per_s
+        return _HOSTS_LAUNCH_S + ways * part_s * (members[0] - 1) / cards + memory_s
+
+    def _count_hosts(self, ranks: Iterable[int]) -> int:
+        return len({rank // _HOST_DEVICES for rank in ranks})
+
+    def estimate_kernel(self, op: ir.Operation) -> float:
+        if is_free_op(op):
+            return 0.0
+        try:
+            work = compute_op_work(op)
+        except NotALeaf:
+            return math.inf  # A loop is longer than any collective.
+        except UnknownCost:
+            return LAUNCH_S
+        compute_s = 0.0
+        for part in work.parts:
+            is_matrix = part.unit == "matrix"
+            speedup = _MATRIX_SPEEDUPS.get(part.dtype, _OTHER_MATRIX_SPEEDUP) if is_matrix else 1
+            compute_s += part.flops / (speedup * self.device.cycles_per_s)
+        memory_s = (work.read_bytes + work.write_bytes) / self.device.bandwidth_bytes_per_s
+        return LAUNCH_S + max(compute_s, memory_s)
+
+
+class FixedLatencies:
+    """The same for every collective, and for kernels of a kind."""
+
+    def estimate_collective(self, _: CommAttr) -> float:
+        return _COLLECTIVE_UNITS
+
+    def estimate_kernel(self, op: ir.Operation) -> float:
+        if is_free_op(op):
+            return 0.0
+        kernel = KernelAttr.read_from_op(op)
+        is_loop = kernel is not None and kernel.kind == "loop"
+        return _LOOP_UNITS if is_loop or op.name in _LIBRARY_OPS else _OTHER_UNITS
 
 
 def order_backwards(
-    ops: Sequence[ir.Operation], comms: Mapping[int, CommAttr], device: FusionDevice
+    ops: Sequence[ir.Operation], comms: Mapping[int, CommAttr], expected: ScheduleTimes
 ) -> list[tuple[int, bool]]:
     """Order the ops of a block, some of which are collectives by their numbers, from the last one.
 
@@ -119,8 +191,8 @@ def order_backwards(
     kernels: list[int] = []
     serial: list[int] = []
     awaited: list[int] = []
-    times_s: dict[int, float] = {}
-    known_times_s: dict[object, float] = {}  # of equal ops
+    times: dict[int, float] = {}
+    known_times: dict[object, float] = {}  # of equal ops
 
     def choose_heap(number: int) -> list[int]:
         op = ops[number]
@@ -130,10 +202,10 @@ def order_backwards(
         if names[number] != FUSION and has_marked_collective(op):
             return serial
         key = build_op_key(op, names[number])
-        if key not in known_times_s:
-            known_times_s[key] = _estimate_kernel_s(op, device)
-        times_s[number] = known_times_s[key]
-        return kernels if times_s[number] else free
+        if key not in known_times:
+            known_times[key] = expected.estimate_kernel(op)
+        times[number] = known_times[key]
+        return kernels if times[number] else free
 
     def place(number: int) -> None:
         order.append((number, False))
@@ -147,20 +219,20 @@ def order_backwards(
         if not missing_users[number]:
             heapq.heappush(choose_heap(number), -number)
     place(last)
-    in_flight, hidden_s, needed_s = -1, 0.0, 0.0
+    in_flight, hidden, needed = -1, 0.0, 0.0
     while free or kernels or serial or awaited or in_flight >= 0:
         if free:
             place(-heapq.heappop(free))
         elif in_flight >= 0:
-            if hidden_s < needed_s and kernels:
-                hidden_s += times_s[-kernels[0]]
+            if hidden < needed and kernels:
+                hidden += times[-kernels[0]]
                 place(-heapq.heappop(kernels))
             else:
                 place(in_flight)
                 in_flight = -1
         elif awaited:
-            in_flight, hidden_s = -heapq.heappop(awaited), 0.0
-            needed_s = _estimate_collective_s(comms[in_flight], device)
+            in_flight, hidden = -heapq.heappop(awaited), 0.0
+            needed = expected.estimate_collective(comms[in_flight])
             order.append((in_flight, True))
         else:
             heap = min((heap for heap in (kernels, serial) if heap), key=lambda heap: heap[0])

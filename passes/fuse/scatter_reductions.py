@@ -14,7 +14,7 @@ from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.combine_collectives import ALL_REDUCE
+from hespas.passes.fuse.combine_collectives import ALL_REDUCE, REDUCE_SCATTER, SCATTER_DIM
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
@@ -27,8 +27,6 @@ from hespas.passes.fuse.op_builder import (
 from hespas.passes.prepare.device_grid import DeviceGrid, Groups
 from hespas.passes.prepare.scalars import Number, ScalarEvaluator
 
-REDUCE_SCATTER = "stablehlo.reduce_scatter"
-SCATTER_DIM = "scatter_dimension"
 SLICE = "stablehlo.dynamic_slice"
 MAX_INDEX_OPS = 32  # ops that compute the start index of a slice
 

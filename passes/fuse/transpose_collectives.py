@@ -18,7 +18,12 @@ from hespas.dialects.mlir import ir, list_users, to_i64_attr
 from hespas.dialects.op_kinds import TERMINATORS
 from hespas.estimators.rules.base import read_integer
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.combine_collectives import ALL_REDUCE
+from hespas.passes.fuse.combine_collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    SCATTER_DIM,
+)
 from hespas.passes.fuse.fold_transposes import read_plain_permutation
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
@@ -29,9 +34,7 @@ from hespas.passes.fuse.op_builder import (
     invert_order,
 )
 
-DIM_ATTRIBUTES = {
-    "stablehlo.all_gather": "all_gather_dim", "stablehlo.reduce_scatter": "scatter_dimension",
-}  # fmt: skip
+DIM_ATTRIBUTES = {ALL_GATHER: "all_gather_dim", REDUCE_SCATTER: SCATTER_DIM}
 ALL_TO_ALL = "stablehlo.all_to_all"
 
 

@@ -312,3 +312,31 @@ module @types attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 :
     return %0, %1, %2, %3 : tensor<16xf32>, tensor<16xbf16>, tensor<4xf32>, tensor<4xbf16>
   }
 }
+
+// -----
+
+/// Reduce-scatters of one type, along one dimension and with one reduction are a call with a result for each operand, as
+/// those that XLA has combined; StableHLO's have one operand.
+
+// CHECK-LABEL: module @scatters
+module @scatters attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: %[[C:.*]] = stablehlo.cosine %arg1
+  // CHECK-NEXT: %[[R:.*]]:2 = stablehlo.custom_call @hespas_reduce_scatter(%arg0, %[[C]]) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, hespas.comm = {groups = array<i64: 1>}, replica_groups = {{.*}}, use_global_device_ids} : (tensor<4x4xf32>, tensor<8xf32>) -> (tensor<1x4xf32>, tensor<2xf32>)
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[R]]#0
+  // CHECK-NEXT: return %[[T]], %[[R]]#1
+  func.func @main(%x: tensor<4x4xf32>, %y: tensor<8xf32>) -> (tensor<1x4xf32>, tensor<2xf32>) {
+    %0 = "stablehlo.reduce_scatter"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, scatter_dimension = 0 : i64, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4xf32>) -> tensor<1x4xf32>
+    %t = stablehlo.tanh %0 : tensor<1x4xf32>
+    %c = stablehlo.cosine %y : tensor<8xf32>
+    %1 = "stablehlo.reduce_scatter"(%c) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, scatter_dimension = 0 : i64, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<8xf32>) -> tensor<2xf32>
+    return %t, %1 : tensor<1x4xf32>, tensor<2xf32>
+  }
+}

@@ -98,23 +98,33 @@ module @not_known attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas =
 
 // -----
 
-/// StableHLO has no reduce_scatter of several operands.
+/// Reduce-scatters stay apart along other dimensions, too, of other types and with other reductions.
 
 // CHECK-LABEL: module @scatters
 module @scatters attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
-  // CHECK-COUNT-2: "stablehlo.reduce_scatter"
-  func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<1xf32>, tensor<1xf32>) {
+  // CHECK-COUNT-4: "stablehlo.reduce_scatter"
+  func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tensor<4x4xbf16>, %w: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<4x1xf32>, tensor<1x4xbf16>, tensor<1x4xf32>) {
     %0 = "stablehlo.reduce_scatter"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, scatter_dimension = 0 : i64, use_global_device_ids}> ({
     ^bb0(%p: tensor<f32>, %q: tensor<f32>):
       %s = stablehlo.add %p, %q : tensor<f32>
       stablehlo.return %s : tensor<f32>
-    }) : (tensor<4xf32>) -> tensor<1xf32>
-    %1 = "stablehlo.reduce_scatter"(%y) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, scatter_dimension = 0 : i64, use_global_device_ids}> ({
+    }) : (tensor<4x4xf32>) -> tensor<1x4xf32>
+    %1 = "stablehlo.reduce_scatter"(%y) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, scatter_dimension = 1 : i64, use_global_device_ids}> ({
     ^bb0(%p: tensor<f32>, %q: tensor<f32>):
       %s = stablehlo.add %p, %q : tensor<f32>
       stablehlo.return %s : tensor<f32>
-    }) : (tensor<4xf32>) -> tensor<1xf32>
-    return %0, %1 : tensor<1xf32>, tensor<1xf32>
+    }) : (tensor<4x4xf32>) -> tensor<4x1xf32>
+    %2 = "stablehlo.reduce_scatter"(%z) <{channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, scatter_dimension = 0 : i64, use_global_device_ids}> ({
+    ^bb0(%p: tensor<bf16>, %q: tensor<bf16>):
+      %s = stablehlo.add %p, %q : tensor<bf16>
+      stablehlo.return %s : tensor<bf16>
+    }) : (tensor<4x4xbf16>) -> tensor<1x4xbf16>
+    %3 = "stablehlo.reduce_scatter"(%w) <{channel_handle = #stablehlo.channel_handle<handle = 4, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, scatter_dimension = 0 : i64, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.maximum %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4xf32>) -> tensor<1x4xf32>
+    return %0, %1, %2, %3 : tensor<1x4xf32>, tensor<4x1xf32>, tensor<1x4xbf16>, tensor<1x4xf32>
   }
 }
 

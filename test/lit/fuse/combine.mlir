@@ -1,5 +1,7 @@
 // RUN: hespas-opt %s --fuse=combine=64 | filecheck %s
 // RUN: hespas-opt %s --fuse=combine=96 | filecheck %s --check-prefix=MORE
+// RUN: hespas-opt %s --fuse=combine-all-gather=64 | filecheck %s
+// RUN: hespas-opt %s --fuse=combine=0,combine-all-gather=96 | filecheck %s --check-prefix=MORE
 
 /// Collectives are combined while their bytes are within the limit.
 

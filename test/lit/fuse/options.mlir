@@ -8,6 +8,7 @@
 // RUN: not hespas-opt %s --fuse=max-buffers=1 2>&1 | filecheck %s --check-prefix=FEW
 // RUN: not hespas-opt %s --fuse=max-ops=0 2>&1 | filecheck %s --check-prefix=OPS
 // RUN: not hespas-opt %s --fuse=combine=-1 2>&1 | filecheck %s --check-prefix=COMBINE
+// RUN: not hespas-opt %s --fuse=combine-all-gather=-2 2>&1 | filecheck %s --check-prefix=GATHER
 // RUN: not hespas-opt %s --fuse=conversions=some 2>&1 | filecheck %s --check-prefix=CONVERSIONS
 // RUN: not hespas-opt %s --split-linear --fuse 2>&1 | filecheck %s --check-prefix=SPLIT
 
@@ -55,6 +56,7 @@
 // FEW: error: fuse: max-buffers is 1, less than 2
 // OPS: error: fuse: max-ops is 0, less than 1
 // COMBINE: error: fuse: combine is -1, less than 0
+// GATHER: error: fuse: combine-all-gather is -2, less than -1
 // CONVERSIONS: error: fuse: no conversions are called 'some'
 // SPLIT: error: 'builtin.module': fuse: the module is already split
 module @m {

@@ -1,8 +1,10 @@
 // RUN: hespas-opt %s --fuse=target=H100_80GB | filecheck %s
 // RUN: hespas-opt %s --fuse=target=H100_80GB,overlap=none | filecheck %s --check-prefix=SERIAL
+// RUN: hespas-opt %s --fuse=overlap=latency-hiding | filecheck %s
+// RUN: hespas-opt %s --fuse=overlap=xla | filecheck %s --check-prefix=SERIAL
 // RUN: not hespas-opt %s --fuse=overlap=some 2>&1 | filecheck %s --check-prefix=OTHER
 
-/// Collectives run alongside kernels unless `overlap=none`.
+/// Collectives run alongside kernels unless `overlap=none`, on GPUs before Hopper with `overlap=latency-hiding`.
 
 // OTHER: error: fuse: no overlaps are called 'some'; did you mean 'none'?
 

@@ -1,6 +1,7 @@
 // RUN: hespas-opt %s --overlap-collectives | filecheck %s
 // RUN: hespas-opt %s --overlap-collectives=target=A100_SXM_40GB | filecheck %s
 // RUN: hespas-opt %s --overlap-collectives=target=RTX_PRO_6000_96GB | filecheck %s
+// RUN: hespas-opt %s --overlap-collectives=always=false | filecheck %s
 // RUN: not hespas-opt %s --overlap-collectives=target=A0 2>&1 | filecheck %s --check-prefix=TARGET
 
 /// XLA orders the programs of GPUs before Hopper, and of workstations, to save memory.
