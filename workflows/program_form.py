@@ -23,6 +23,7 @@ from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
 from hespas.passes.compile.hlo_origin import PARTITIONED_BY, SCHEDULED_BY
+from hespas.passes.optimize import xla_flags
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XlaOptimizePass
 from hespas.passes.pipeline import parse_options
 from hespas.passes.prepare.census import collect_census
@@ -34,8 +35,14 @@ XLA, FUSE, AS_IS = "xla", "fuse", "as-is"
 ASYNC_OPTION = "async-collectives"
 SCHEDULED_OPTIONS = {"stage": "scheduled", ASYNC_OPTION: "keep"}
 """The options of ``xla-optimize`` for the program that runs, with the overlap that XLA plans."""
-OVERLAP_OPTIONS = {"xla": {ASYNC_OPTION: "keep"}, "none": {ASYNC_OPTION: "remove"}}
+OVERLAP_OPTIONS = {
+    "xla": {ASYNC_OPTION: "keep"},
+    "latency-hiding": {ASYNC_OPTION: "hide"},
+    "none": {ASYNC_OPTION: "remove"},
+}
 """The options of ``xla-optimize`` by the overlap that a run asks for."""
+FLAG_OPTIONS = ("framework", "preset", "flags")
+"""The options of ``xla-optimize`` that are flags of XLA, of which ``fuse`` follows some."""
 _FUSED_INSTEAD = (
     "hespas fuses the program, and what XLA would add is missing: its order of kernels, combined "
     "collectives, calls of libraries, and collectives alongside compute, but for GPUs of data "
@@ -69,10 +76,10 @@ class FormRequest:
 
     @property
     def compile_flags(self) -> str:
-        """The options of a run that concern XLA, as a message names them; "" if there are none."""
-        flags = {"'xla_optimize'": self.xla_options}
-        if self.form != FUSE:
-            flags["'overlap'"] = self.overlap
+        """The options of a run for XLA that ``fuse`` does not follow, as a message names them."""
+        if self.form == FUSE:
+            return ""
+        flags = {"'xla_optimize'": self.xla_options, "'overlap'": self.overlap}
         return " and ".join(name for name, value in flags.items() if value is not None)
 
     @functools.cached_property
@@ -188,9 +195,11 @@ def check_compile_options(request: FormRequest) -> None:
     Raises:
         UsageError: The form does not compile, or an option of ``xla-optimize`` is wrong.
     """
+    if request.form == FUSE and request.xla_options is not None:
+        _list_flags(request.xla_options)
     if not request.compile_flags:
         return
-    if request.form in (FUSE, AS_IS):
+    if request.form == AS_IS:
         raise UsageError(
             f"{request.compile_flags}: this is for a program that XLA compiles, and 'form' is "
             f"{request.form}",
@@ -212,6 +221,30 @@ def collect_compile_options(request: FormRequest) -> dict[str, str | bool]:
     if "target" in options:
         raise UsageError("'xla_optimize' has a target, which is that of the node")
     return {**options, **overlap}
+
+
+def select_followed_flags(xla_options: str) -> str:
+    """Select the flags that ``fuse`` follows from options of ``xla-optimize``, as an option."""
+    flags = [flag for flag in _list_flags(xla_options)[0] if xla_flags.follow_flags([flag])[0]]
+    return f'flags="{" ".join(flags)}"' if flags else ""
+
+
+def _list_flags(xla_options: str) -> tuple[list[str], list[str]]:
+    """Return the flags of options of ``xla-optimize`` for ``fuse``, and those that are stated.
+
+    Those of a framework or a preset, which are not stated one by one, come first. Raises UsageError
+    if there are other options.
+    """
+    options = parse_options(xla_options)
+    step = _build_step(XlaOptimizePass.name, options)
+    assert isinstance(step, XlaOptimizePass)
+    if others := options.keys() - FLAG_OPTIONS:
+        raise UsageError(
+            f"'xla_optimize' has {' and '.join(sorted(others))}: this is for a program that XLA "
+            f"compiles, and 'form' is {FUSE}",
+            remedy=f"the form {FUSE} follows flags: {', '.join(FLAG_OPTIONS)}",
+        )
+    return step.list_user_flags(), xla_flags.split_xla_flags(step.flags)
 
 
 def describe_optimisation(module: ir.Module) -> str:
@@ -309,9 +342,16 @@ def _build_fused_form(state: ProgramState, request: FormRequest) -> ProgramForm:
     options: dict[str, str | bool] = {**choose_fusion_options(request.target_node)}
     if state.has_grouped_kernels:
         options["ragged"] = "grouped"
+    description, warning = "fused by hespas", ""
+    if request.form == FUSE and request.xla_options is not None:
+        flags, stated = _list_flags(request.xla_options)
+        options |= xla_flags.follow_flags(flags)[0]
+        description += f"; xla-optimize: {request.xla_options}"
+        if others := xla_flags.follow_flags(stated)[1]:
+            warning = f"the form {FUSE} follows flags about collectives, not {' '.join(others)}"
     if request.overlap and (request.overlap != "xla" or "overlap" not in options):
         options["overlap"] = request.overlap
-    return ProgramForm((_build_step("fuse", options),), "fused by hespas")
+    return ProgramForm((_build_step("fuse", options),), description, warning)
 
 
 def choose_fusion_options(node: NodeSpec) -> dict[str, str]:
@@ -357,7 +397,7 @@ def _build_compiled_form(request: FormRequest) -> ProgramForm:
         name += f" (XLA has no description of it; the nearest is that of {nearest})"
     options |= collect_compile_options(request)
     order = "scheduled" if options["stage"] == "scheduled" else "not scheduled"
-    kind = "asynchronous" if options[ASYNC_OPTION] == "keep" else "serial"
+    kind = "serial" if options[ASYNC_OPTION] == "remove" else "asynchronous"
     option_text = f"; xla-optimize: {request.xla_options}" if request.xla_options else ""
     return ProgramForm(
         (_build_step(XlaOptimizePass.name, options),),

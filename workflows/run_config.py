@@ -178,18 +178,20 @@ class _KernelOptions(_StrictOptions):
     block_limit: Annotated[int, Flag("N")] = Field(
         default=0, ge=0, description="most ops in a region; 0 for no limit"
     )
-    overlap: Literal["xla", "none"] | None = Field(
+    overlap: Literal["xla", "latency-hiding", "none"] | None = Field(
         default=None,
         description="collectives alongside compute in a program that XLA compiles or hespas fuses: "
-        "xla, as XLA plans it (by default); none disables XLA's latency-hiding scheduler and "
-        "asynchronous collectives, so that every collective is serial (the option "
+        "xla, as XLA plans it (by default); latency-hiding, as its latency-hiding scheduler does, "
+        "which is off by default on GPUs before Hopper and on other devices; none disables that "
+        "scheduler and asynchronous collectives, so that every collective is serial (the option "
         "async-collectives=remove of xla-optimize, with the split linear; a TPU keeps the order of "
         "its compiler)",
     )
     xla_optimize: Annotated[str | None, Flag("OPTIONS", separator=" ")] = Field(
         default=None,
         description="options of the pass xla-optimize for a program that XLA compiles, such as "
-        "preset=NAME, disable=PASS or flags='--xla_...', separated by spaces",
+        "preset=NAME, disable=PASS or flags='--xla_...', separated by spaces; a program that "
+        "hespas fuses follows flags about collectives",
     )
     estimator: Annotated[str, Flag("NAME")] = Field(
         default="calibrated", description="the estimator of the regions, such as roofline"

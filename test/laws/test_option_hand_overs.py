@@ -34,6 +34,7 @@ from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS, LayoutRun
 from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow
 from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions, explain_plan
+from hespas.workflows.program_form import OVERLAP_OPTIONS
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     EXCLUDED,
@@ -305,7 +306,7 @@ def request_case(parallelism: str) -> Callable[[RunOptions, str], None]:
     return request
 
 
-OVERLAP = {None: {}, "xla": {"async-collectives": "keep"}, "none": {"async-collectives": "remove"}}
+OVERLAP = {None: {}, **OVERLAP_OPTIONS}
 REQUESTS: Mapping[str, Callable[[RunOptions, str], None]] = {
     "hespas study": request_study,
     "hespas study pipeline": request_pipeline,
@@ -326,7 +327,8 @@ def check_runs(runs: Runs, options: RunOptions, names: Sequence[str]) -> None:
             if name == "overlap" and run.form == "fuse":
                 assert value in (wanted, "none")  # bounds of plans need serial collectives
             elif name in COMPILE_OPTIONS:
-                assert value is None
+                # Fused programs follow flags, of a framework too.
+                assert value is None or (run.form == "fuse" and value.endswith(wanted or ""))
             elif name == "setting":
                 assert wanted.items() <= value.items()
             elif wanted is not None or name != "split":

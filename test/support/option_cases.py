@@ -52,6 +52,7 @@ MORE: Mapping[str, Values] = {  # what an option, one value of it, or a setting 
     "estimator=systolic": {"node": "TPUv5e"},
     "fuse=True": {"form": None},
     "overlap=xla": {"form": "xla"},
+    "overlap=latency-hiding": {"form": "xla"},
     "overlap=none": {"form": "xla"},
     "xla_optimize=async-collectives=remove": {"form": "xla"},
     "roofline.tdp": {"hbm-power-share": 0.4},

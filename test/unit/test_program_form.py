@@ -17,11 +17,12 @@ from hespas.dialects.xla import find_gpu_library
 from hespas.passes.fuse.fuse import FusePass
 from hespas.passes.optimize.xla_optimize import XlaOptimizePass
 from hespas.passes.pipeline import run_pipeline
-from hespas.support.errors import UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.program_form import (
     FormRequest,
+    ProgramForm,
     ProgramState,
     choose_program_form,
     inspect_program,
@@ -293,21 +294,56 @@ def test_the_compiler_gets_the_options_of_a_run():
 
 
 def test_fused_programs_overlap_as_the_run_asks():
-    for overlap, expected in ((None, "xla"), ("xla", "xla"), ("none", "none")):
+    hidden = "latency-hiding"
+    for overlap, expected in ((None, "xla"), ("xla", "xla"), (hidden, hidden), ("none", "none")):
         config = RunConfig(mlir="p.mlir", node="H100_80GB", form="fuse", overlap=overlap)
         (step,) = choose_program_form(RAW, build_run_plan(config).form).steps
         assert isinstance(step, FusePass)
         assert (step.target, step.overlap) == ("H100_80GB", expected)
 
 
+def choose_fused_form(xla_optimize: str, **values: str) -> tuple[FusePass, ProgramForm]:
+    config = RunConfig(mlir="p.mlir", form="fuse", xla_optimize=xla_optimize, **values)
+    form = choose_program_form(RAW, build_run_plan(config).form)
+    (step,) = form.steps
+    assert isinstance(step, FusePass)
+    return step, form
+
+
+def test_fused_programs_follow_flags_about_collectives():
+    step, form = choose_fused_form("framework=maxtext")
+    assert step.overlap == "latency-hiding"
+    limits = (step.combine_all_gather, step.combine_all_reduce, step.combine_reduce_scatter)
+    assert limits == (128 << 20, 128 << 20, 64 << 20)
+    assert (
+        form.description == "fused by hespas; xla-optimize: framework=maxtext" and not form.warning
+    )
+
+    flags = "--xla_gpu_all_gather_combine_threshold_bytes="
+    step, form = choose_fused_form(f'framework=maxtext flags="{flags}5 {flags}7 --xla_a=b"')
+    assert (step.combine_all_gather, step.combine_all_reduce) == (7, 128 << 20)
+    assert form.warning == "the form fuse follows flags about collectives, not --xla_a=b"
+
+    serial = "--xla_gpu_disable_async_collectives=ALLCOLLECTIVES"
+    for more in ("", " --xla_gpu_enable_latency_hiding_scheduler=true"):
+        assert choose_fused_form(f'flags="{serial}{more}"')[0].overlap == "none"
+    assert choose_fused_form(f"flags={serial}", overlap="xla")[0].overlap == "none"
+    hidden = "latency-hiding"
+    assert choose_fused_form(f"flags={serial}", overlap=hidden)[0].overlap == hidden
+
+
+def test_fused_programs_refuse_options_of_a_compilation():
+    for options in ("stage=hlo", "framework=maxtext disable=a", "preset=unknown", "flags=a"):
+        config = RunConfig(mlir="p.mlir", form="fuse", xla_optimize=options)
+        with pytest.raises(HespasError):
+            build_run_plan(config)
+
+
 @pytest.mark.parametrize("values", [{"overlap": "none"}, {"overlap": "xla"}, {"xla_optimize": ""}])
 def test_options_for_xla_need_a_form_that_compiles(values, monkeypatch):
     monkeypatch.setattr(xla, "find_gpu_library", lambda: None)
-    for form in ({"form": "fuse"}, {"form": "as-is"}, {"fuse": True}):
-        if "overlap" in values and form != {"form": "as-is"}:
-            continue
-        with pytest.raises(UsageError, match="a program that XLA compiles, and 'form' is"):
-            build_run_plan(RunConfig(mlir="p.mlir", node="H100_80GB", **form, **values))
+    with pytest.raises(UsageError, match="a program that XLA compiles, and 'form' is as-is"):
+        build_run_plan(RunConfig(mlir="p.mlir", node="H100_80GB", form="as-is", **values))
 
     def choose(state: ProgramState, **options: str):
         config = RunConfig(mlir="p.mlir", **{"node": "H100_80GB", **options}, **values)

@@ -187,7 +187,7 @@ def test_attention_is_fused_for_types_of_16_bits_on_gpus():
     for compiler, kernel in (("gpu", "cudnn"), ("tpu", "splash"), (None, "cudnn")):
         plan = plan_case_program(make_case(), {}, compiler=compiler, is_compiled=False)
         assert plan.workload.options["attention"] == kernel
-        assert plan.xla_options == ""
+        assert plan.xla_options == ("" if compiler == "tpu" else "framework=maxtext")
 
 
 @pytest.mark.parametrize(
@@ -867,12 +867,26 @@ def test_a_defect_in_the_plan_of_a_row_does_not_end_the_run(monkeypatch, tmp_pat
     assert outcome.reasons == {"internal": "internal error: KeyError: 'emb'"}
 
 
-@pytest.mark.parametrize(("overlap", "word"), [(None, "keep"), ("xla", "keep"), ("none", "remove")])
+@pytest.mark.parametrize(
+    ("overlap", "word"),
+    [(None, "keep"), ("xla", "keep"), ("latency-hiding", "hide"), ("none", "remove")],
+)
 def test_programs_of_cases_have_the_overlap_that_is_asked_for(overlap, word):
     outcome = case_runner._plan_case(make_case(), CaseOptions(run=RunOptions(overlap=overlap)))
     assert outcome.program is not None
     pass_options = parse_options(outcome.program.format_pass_options())
     assert pass_options["async-collectives"] == word
+
+
+def test_fused_programs_of_cases_follow_the_flags_of_their_framework():
+    options = CaseOptions(form="fused", run=RunOptions(slowdown=0.5))
+    outcome = case_runner._plan_case(make_case(8, parallelism="fsdp=8"), options)
+    config = case_runner._make_run_config(outcome, options)
+    assert config.form == "fuse" and config.slowdown == 0.5
+    text = str(parse_options(config.xla_optimize or "")["flags"])
+    assert "--xla_gpu_enable_latency_hiding_scheduler=true" in text.split()
+    assert "rematerialization" not in text and "xla_gpu_all_gather_combine" in text
+    assert not [word for word in outcome.assumptions if "compiled by XLA" in word]
 
 
 def test_a_damaged_cache_is_found_before_programs_are_made(monkeypatch, tmp_path):
@@ -971,7 +985,10 @@ def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path
         (("--set", "remat"), "--set: 'remat' is not KEY=VALUE"),
         (("--rows", "7"), "no row has the id '7'"),
         (("--form", "optimised", "--overlap", "none"), "it needs --form scheduled"),
-        (("--form", "fused", "--xla-optimize", "x"), "--xla-optimize has no use for --form fused"),
+        (
+            ("--form", "fused", "--xla-optimize", "stage=hlo"),
+            "'xla_optimize' has stage: this is",
+        ),
     ],
 )
 def test_wrong_flags(write_table, capsys, flags, error):

@@ -307,11 +307,13 @@ class LayoutRuns:
     def select_options(self, form: str) -> RunOptions:
         """Return the options of the estimates of layouts in a form.
 
-        In fused programs every collective is exposed, as in their bounds.
+        In fused programs every collective is exposed, as in their bounds. They have no use for
+        options for XLA, which are those of the programs that are compiled.
         """
         if form != program_forms.FUSED:
             return self.options
-        return self.options.model_copy(update={"split": SPLIT, "overlap": "none"})
+        update = {"split": SPLIT, "overlap": "none", "xla_optimize": None}
+        return self.options.model_copy(update=update)
 
     def make_config(self, form: str) -> RunConfig:
         """Make the run that estimates a layout in a form, without its program."""

@@ -57,7 +57,7 @@ def check_compile_options(options: RunOptions, form: str) -> None:
     Raises:
         UsageError: The form has no use for them, or they contradict each other.
     """
-    if options.xla_optimize and form not in BY_XLA:
+    if options.xla_optimize and form not in (*BY_XLA, FUSED):
         raise UsageError(f"--xla-optimize has no use for --form {form}")
     if options.overlap and form not in (SCHEDULED, FUSED):
         raise UsageError(
@@ -93,12 +93,13 @@ def make_run_config(options: RunOptions, form: str, **inputs: Any) -> RunConfig:
     """Make the run that estimates a program in a form.
 
     A program of XLA has been compiled with the options for it, which a run of it can take no more.
+    One that hespas fuses follows them.
     """
     from hespas.workflows.program_form import AS_IS, FUSE
     from hespas.workflows.run_config import COMPILE_OPTIONS, RunConfig
 
     values: dict[str, Any] = {"form": FUSE if form == FUSED else AS_IS}
-    done: set[str] = {"xla_optimize"} if form == FUSED else set(COMPILE_OPTIONS)
+    done = set[str]() if form == FUSED else set(COMPILE_OPTIONS)
     if options.overlap == "none":
         values["split"] = "linear"
     values |= options.model_dump(exclude_defaults=True, exclude=done) | inputs

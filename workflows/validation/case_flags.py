@@ -15,6 +15,7 @@ from hespas.configs.framework_flags import (
     NO_SCHEDULER_LIMIT,
     T5X_THRESHOLD,
 )
+from hespas.passes.optimize.xla_flags import SERIAL_FLAG
 from hespas.recipes.published_models import MODELS
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_frameworks import (
@@ -37,7 +38,7 @@ PYTORCH_FSDP_PRESET = "pytorch-fsdp"
 # Megatron waits for every collective: --overlap-grad-reduce, --overlap-param-gather and
 # --overlap-moe-expert-parallel-comm are off by default. Only the collectives of tensor parallelism
 # run alongside the products of the backward pass (LinearWithGradAccumulationAndAsyncCommunication).
-IN_PROGRAM_ORDER = "--xla_gpu_disable_async_collectives=ALLCOLLECTIVES"
+IN_PROGRAM_ORDER = SERIAL_FLAG
 # AXLearn sets flags for GPUs on GCP only (axlearn/cloud/gcp/job.py). On EC2 its runs have XLA's own
 # defaults, without the latency-hiding scheduler.
 EC2_HOST = re.compile(r"\bp[45][a-z]*\.\d+xlarge")
@@ -48,8 +49,13 @@ _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
-def choose_gpu_options(outcome: CaseOutcome, workload: StudyWorkload) -> str:
-    """Return the options for a GPU: flags of the row, of its framework, and thresholds."""
+def choose_gpu_options(
+    outcome: CaseOutcome, workload: StudyWorkload, *, is_compiled: bool = True
+) -> str:
+    """Return the options for a GPU: flags of the row, of its framework, and thresholds.
+
+    A program that is not compiled follows those about collectives.
+    """
     case = outcome.case
     stated, framework = case.get_text("xla_flags"), case.framework
     if stated:
@@ -60,7 +66,8 @@ def choose_gpu_options(outcome: CaseOutcome, workload: StudyWorkload) -> str:
     if framework.name == T5X and not thresholds:
         thresholds = [T5X_THRESHOLD]
     flags = [_choose_scheduler(case, workload), *thresholds]
-    if (name := case.get_text("framework")) and not framework.uses_xla:
+    name = case.get_text("framework")
+    if is_compiled and name and not framework.uses_xla:
         outcome.assumptions.append(f"compiled by XLA, not by {name}")
         flags.append(NO_REMATERIALISATION)
     is_eager = workload.options.get("eager") == "true"

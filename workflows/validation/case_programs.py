@@ -81,7 +81,7 @@ def plan_case_program(
         case: The case.
         changes: Options of the recipe that replace those of every row.
         compiler: Which of XLA's compilers has a target for the node; None if none has.
-        is_compiled: Whether it compiles the program, so that it needs options.
+        is_compiled: Whether it compiles the program.
     """
     outcome = CaseOutcome(case)
     depth = find_resnet_depth(case.get_text("model"))
@@ -98,9 +98,9 @@ def plan_case_program(
         outcome.reasons["parallelism"] = error.message
         return outcome
     outcome.workload = workload
-    if is_compiled and compiler == "gpu":
-        outcome.xla_options = choose_gpu_options(outcome, workload)
-    elif is_compiled and compiler == "tpu":
+    if compiler != "tpu":
+        outcome.xla_options = choose_gpu_options(outcome, workload, is_compiled=is_compiled)
+    elif is_compiled:
         outcome.xla_options = choose_tpu_options(outcome)
         if workload.options.get("moments_dtype", "f32") == "f32":
             outcome.assumptions.append(describe_moments(case))

@@ -27,6 +27,7 @@ from hespas.workflows.pipelines.pipeline_cells import (
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.pipelines.schedules import FORWARD
 from hespas.workflows.pipelines.stage_estimates import StagePart
+from hespas.workflows.program_form import select_followed_flags
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.step_facts import add_network_error
 from hespas.workflows.studies import program_forms, study_runner
@@ -38,7 +39,6 @@ from hespas.workflows.studies.study_programs import (
 )
 from hespas.workflows.studies.study_runner import StudyCell
 from hespas.workflows.sweep.sweep_table import extract_error_message
-from hespas.workflows.validation.case_flags import IN_PROGRAM_ORDER
 from hespas.workflows.validation.case_kernels import choose_attention_library, divide_logits
 from hespas.workflows.validation.case_layers import (
     extend_row,
@@ -318,8 +318,9 @@ def _make_run_config(outcome: CaseOutcome, options: CaseOptions, **inputs: Any) 
     if outcome.attention != CUDNN:
         setting = {"attention": outcome.attention, **setting}
     more: dict[str, Any] = {"setting": setting} if setting else {}
-    if options.form == program_forms.FUSED and IN_PROGRAM_ORDER in outcome.xla_options:
-        more["overlap"] = "none"
+    if options.form == program_forms.FUSED and outcome.xla_options:
+        texts = (select_followed_flags(outcome.xla_options), options.run.xla_optimize)
+        more["xla_optimize"] = ",".join(filter(None, texts)) or None
     return program_forms.make_run_config(
         options.run, options.form, node=outcome.node, split="linear", **more, **inputs
     )
