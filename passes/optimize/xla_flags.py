@@ -13,6 +13,9 @@ DISABLE = "--xla_disable_hlo_passes"
 # The importer cannot represent the output: a small all-reduce in a Triton kernel, which would be a
 # fusion that communicates.
 INEXPRESSIBLE = ("collective-fusion",)
+# What the program that runs has combined is apart in the published ``-opt`` files: the script that
+# made them disables the first.
+COMBINERS = ("gpu-reduce-scatter-combiner", "collective-permute-combiner")
 # It measures kernels. Without a GPU, it compiles each one, chooses what XLA would not choose with a
 # GPU, and fails if Triton cannot compile a product, which a GPU would leave to cuBLAS. No estimate
 # depends on its choices: tile sizes, and algorithms of libraries.

@@ -86,7 +86,8 @@ class XlaOptimizePass(Pass):
     )
     stage: str = option(
         "hlo",
-        "hlo: optimised, not scheduled; scheduled: every kernel in its order (TPUs: always)",
+        "hlo: optimised, not scheduled, with reduce-scatters one by one, as the published files; "
+        "scheduled: every kernel in its order (TPUs: always)",
     )
     async_collectives: str = option(
         "remove",
@@ -237,6 +238,8 @@ class XlaOptimizePass(Pass):
         if not self.triton_gemm:
             hespas_flags.append(CUBLAS_ONLY)
         disabled += xla.INEXPRESSIBLE
+        if self.stage == "hlo":
+            disabled += xla.COMBINERS
         if self.async_collectives == "remove":
             hespas_flags.append(xla.SERIAL_FLAG)
             disabled += [xla.ASYNC_PASS, xla.LATENCY_HIDING_PASS]
