@@ -298,7 +298,9 @@ class SimulationEngine(ABC):
         if entry is None:
             spanned = find_spanned_dimensions(self.inputs.system, step.kind, step.involved)
             members = self.find_members(group, spanned, rank)
-            communicator_class = self.classes.classify_communicator(group, spanned, members)
+            communicator_class = self.classes.communicator_classes.get(
+                (group, spanned, members), (group, members)
+            )
             shared_key = (step.kind, group, step.involved, members)
             entry = self._communicators.get(shared_key)
             if entry is None:
