@@ -148,12 +148,20 @@ def read_system_files(name: str) -> dict[str, str]:
     Raises:
         UsageError: No preset has this name.
     """
-    from hespas.configs import inline_systems, published_presets, system_families, system_files
+    from hespas.configs import (
+        inline_systems,
+        published_presets,
+        system_families,
+        system_files,
+        system_layout,
+    )
 
     if inline_systems.is_inline_name(name):
         return inline_systems.render_inline_files(name)
     if system_families.is_family_preset(name):
-        return system_families.render_family_files(name)
+        spec = system_families.load_family_preset(name)
+        provenance = system_families.describe_family_provenance(name)
+        return system_layout.render_system_files(spec, provenance)
     if name not in list_system_presets():
         raise build_unknown_name_error(
             "system preset", name, list_system_presets(), "only presets can be written"

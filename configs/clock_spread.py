@@ -41,15 +41,6 @@ class BoardComparison:
     sources: list[str]
 
 
-@record(frozen=True, slots=True)
-class BoardComparisons:
-    """The contents of ``clock_spread.json``."""
-
-    date: str
-    sources: dict[str, str]
-    comparisons: list[BoardComparison]
-
-
 @dataclass(frozen=True, slots=True)
 class ClockSpread:
     """How much the time of a kernel at the power limit differs between the boards of a chip.
@@ -70,17 +61,14 @@ class ClockSpread:
 
 
 @functools.cache
-def load_board_comparisons() -> BoardComparisons:
+def load_board_comparisons() -> list[BoardComparison]:
     """Read the comparisons."""
-    data = configs.read_json(PATH)
-    data["comparisons"] = [BoardComparison(**row) for row in data["comparisons"]]
-    return BoardComparisons(**data)
+    return [BoardComparison(**row) for row in configs.read_json(PATH)["comparisons"]]
 
 
 def list_product_comparisons() -> list[BoardComparison]:
     """List the comparisons of products, which the power limits."""
-    rows = load_board_comparisons().comparisons
-    return [row for row in rows if row.kernel.startswith("product.")]
+    return [row for row in load_board_comparisons() if row.kernel.startswith("product.")]
 
 
 def find_clock_spread(nodes: Set[str]) -> ClockSpread:

@@ -217,7 +217,7 @@ def load_compile_target(name_or_path: str) -> CompileTarget:
         target = CompileTarget(path.stem, read_file_text(path))
         return _name_dumped_target(target) if path.name.endswith(XLA_DUMP) else target
     data = read_target_json(name_or_path)
-    proto = _to_text_proto(data["config"]) if "config" in data else None
+    proto = "".join(_format_proto_fields(data["config"])) if "config" in data else None
     tpu = TpuTarget.model_validate(data["tpu"]) if "tpu" in data else None
     description, nearest = data.get("description", ""), data.get("nearest", "")
     return CompileTarget(data["name"], proto, description, tpu, nearest)
@@ -255,12 +255,8 @@ def read_xla_flags(name: str) -> list[str]:
     return read_preset_or_file("xla_flags", name, "set of XLA flags")["flags"]
 
 
-def _to_text_proto(message: Mapping[str, Any]) -> str:
-    """Return a message in protobuf's text format, with one field on each line."""
-    return "".join(_format_proto_fields(message, ""))
-
-
-def _format_proto_fields(message: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _format_proto_fields(message: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Yield the fields of a message in protobuf's text format, one on each line."""
     for name, value in message.items():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Mapping):

@@ -84,10 +84,6 @@ class InlineSystem:
         """The bandwidth of all links of a device."""
         return self.links * self.link_gb_s
 
-    def build_dimensions(self) -> list[SystemDimension]:
-        """Build the dimensions, each with the bandwidth of its links; raises UsageError."""
-        return KINDS[self.kind].build(self)
-
     def build_fabric_data(self) -> dict[str, Any]:
         """Return the contents of fabric.json; raises UsageError if what is down does not exist."""
         data: dict[str, Any] = {}
@@ -243,7 +239,10 @@ def load_inline_system(name: str) -> SystemSpec:
     """Build the system that a name describes; raises UsageError if it has another form."""
     system = parse_inline_system(name)
     spec = build_system_spec(
-        Path(name), system.build_dimensions(), system.local_mem_gb_s, system.build_fabric_data()
+        Path(name),
+        KINDS[system.kind].build(system),
+        system.local_mem_gb_s,
+        system.build_fabric_data(),
     )
     return replace(spec, name=name)
 

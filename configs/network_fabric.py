@@ -96,11 +96,6 @@ class NetworkFabric(StrictModel):
         return bool(self.switch_reductions or self.slow_links or self.down_devices)
 
     @property
-    def has_extensions(self) -> bool:
-        """Whether the network has anything that ASTRA-sim does not model."""
-        return self.changes_links or bool(self.slow_devices)
-
-    @property
     def place_speeds(self) -> dict[int, float]:
         """By place, the speed of compute relative to the traces; 1 for all others."""
         return {place: entry.speed for entry in self.slow_devices for place in entry.devices}

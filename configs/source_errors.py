@@ -56,49 +56,27 @@ class SourceComparison:
     log_ratio: float
 
 
-@record(frozen=True, slots=True)
-class BorrowedError:
-    """An error that cannot be estimated for want of a second source: that of another family."""
-
-    family: Family
-    cause: ErrorCause
-    from_family: Family
-    from_cause: ErrorCause
-
-
-@record(frozen=True, slots=True)
-class SourceErrors:
-    """The contents of ``source_errors.json``."""
-
-    date: str
-    sources: dict[str, str]
-    comparisons: list[SourceComparison]
-    borrowed: list[BorrowedError]
-
-
 LogEnds = tuple[float, float]
 """The lower and the upper end of an 80 % interval of the logarithm of measured over estimated."""
 
 
-@functools.cache
-def load_source_errors() -> SourceErrors:
+def load_source_comparisons() -> list[SourceComparison]:
     """Read the comparisons."""
-    data = configs.read_json(PATH)
-    data["comparisons"] = [SourceComparison(**row) for row in data["comparisons"]]
-    data["borrowed"] = [BorrowedError(**row) for row in data["borrowed"]]
-    return SourceErrors(**data)
+    return [SourceComparison(**row) for row in configs.read_json(PATH)["comparisons"]]
 
 
 @functools.cache
 def load_shared_errors() -> Mapping[tuple[str, str], LogEnds]:
-    """Return the shared error of each family and cause."""
-    errors = load_source_errors()
+    """Return the shared error of each family and cause.
+
+    One that cannot be estimated for want of a second source is that of another family.
+    """
     groups: dict[tuple[str, str], list[SourceComparison]] = {}
-    for comparison in errors.comparisons:
+    for comparison in load_source_comparisons():
         groups.setdefault((comparison.family, comparison.cause), []).append(comparison)
     ends = {key: estimate_shared_error(group) for key, group in groups.items()}
-    for borrowed in errors.borrowed:
-        ends[borrowed.family, borrowed.cause] = ends[borrowed.from_family, borrowed.from_cause]
+    for row in configs.read_json(PATH)["borrowed"]:
+        ends[row["family"], row["cause"]] = ends[row["from_family"], row["from_cause"]]
     return ends
 
 

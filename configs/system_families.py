@@ -20,7 +20,6 @@ from hespas.configs.system_layout import (
     UNITS,
     SystemDimension,
     build_system_spec,
-    render_system_files,
 )
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.torus_slices import (
@@ -106,11 +105,6 @@ def load_family_preset(name: str) -> SystemSpec:
     family, size = _get_family_member(name)
     local = configs.load_node(family["node"]).memory_bandwidth_bytes_per_s / 1e9
     return build_system_spec(_FOLDER / "systems" / name, _build_dimensions(family, size), local)
-
-
-def render_family_files(name: str) -> dict[str, str]:
-    """Return the texts of the files of a preset by name."""
-    return render_system_files(load_family_preset(name), describe_family_provenance(name))
 
 
 def describe_family_provenance(name: str) -> dict[str, Any]:

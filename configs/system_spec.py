@@ -119,8 +119,9 @@ class SystemSpec:
     @property
     def needs_embedded(self) -> bool:
         """Whether ASTRA-sim has no model of the network."""
-        extensions = {"Mesh", "FatTree", "Dragonfly"}
-        return self.fabric.has_extensions or not extensions.isdisjoint(self.topology)
+        if self.fabric.changes_links or self.fabric.slow_devices:
+            return True
+        return not {"Mesh", "FatTree", "Dragonfly"}.isdisjoint(self.topology)
 
     @property
     def device_gb_s(self) -> float:

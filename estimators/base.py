@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost, RegionAttr
@@ -81,24 +81,25 @@ class CostItem:
             self._traits[key] = find(self, *settings)
         return self._traits[key]
 
-    def render_text(self) -> str:
-        """Return the text of the op without names and locations; equal texts have equal costs."""
-        if self._text is None:
-            self._text = render_op_text(self.op)
-        return self._text
-
     @property
     def digest(self) -> str:
-        """A hash of the content: of a region, the digest in ``hespas.region``; else of the text."""
+        """A hash of the content: of a region, the digest in ``hespas.region``.
+
+        Else of its text without names and locations: equal texts have equal costs.
+        """
         region = RegionAttr.read_from_op(self.op)
         if region is not None:
             return region.digest
-        return hashlib.sha256(self.render_text().encode()).hexdigest()[:16]
+        if self._text is None:
+            self._text = render_op_text(self.op)
+        return hashlib.sha256(self._text.encode()).hexdigest()[:16]
 
 
 @record(frozen=True)
 class ChipFigures:
     """What is known of the chip of a device, beside the energy of its ops.
+
+    ``TargetAttr`` has fields of the same names.
 
     Attributes:
         area_mm2: Its area.
@@ -109,10 +110,6 @@ class ChipFigures:
     area_mm2: float | None = None
     leakage_w: float | None = None
     link_pj_per_byte: float | None = None
-
-    def to_target_fields(self) -> dict[str, Any]:
-        """Return the fields of ``TargetAttr`` of the same names."""
-        return asdict(self)
 
 
 @record(frozen=True)

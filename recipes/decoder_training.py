@@ -381,9 +381,7 @@ def build_optimiser_step(
         value, grads = gradients.compute_gradients(state["params"], batch)
         if shards is None:
             return optimiser.update_state(state, grads), value
-        parts = shards.take_shards(state["params"], params)
-        updated = optimiser.update_state({**state, "params": parts}, grads)
-        return {**updated, "params": shards.gather_weights(updated["params"], params)}, value
+        return shards.update_state(optimiser, state, grads, params), value
 
     return p.make_exportable(
         name,

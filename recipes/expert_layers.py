@@ -22,6 +22,8 @@ from hespas.recipes.quantised_products import ProductScheme, multiply_weight
 from hespas.recipes.transformer_layer import Mlp, WeightGetter
 from hespas.support.errors import UsageError
 
+BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
+
 
 @dataclass(frozen=True)
 class ExpertDispatch:

@@ -15,7 +15,7 @@ from hespas.recipes.decoder_training import (
     TrainingOptions,
     build_training_step,
 )
-from hespas.recipes.expert_layers import ExpertDispatch
+from hespas.recipes.expert_layers import BALANCE, ExpertDispatch
 from hespas.recipes.language_models import MixtureOptions, ModelSizes, ScoreOptions
 from hespas.recipes.layer_weights import Tree, make_layers, make_model_weights
 from hespas.recipes.parallel import (
@@ -26,7 +26,6 @@ from hespas.recipes.parallel import (
 
 AXES = ("data", "fsdp", "expert", "tensor")
 MESH = {"expert": 8}
-BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 
 
 @expand_option_groups

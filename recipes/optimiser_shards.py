@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from hespas.recipes.eager_operators import isolate_value
+from hespas.recipes.optimisers import AdamW, Lamb, State
 from hespas.recipes.parallel import (
     MeshParallelism,
     ShardedArray,
@@ -73,18 +74,18 @@ class OptimiserShards:
         axes = self.p.list_copy_axes(weight)
         return lax.psum_scatter(gradient, axes, scatter_dimension=dim, tiled=True)
 
-    def take_shards(self, arrays: Any, weights: Any) -> Any:
-        """Take the parts of a tree of weights that this device updates."""
-        return jax.tree.map(self._take_shard, arrays, weights)
-
-    def gather_weights(self, shards: Any, weights: Any) -> Any:
-        """Gather a tree of weights from the parts that the devices have updated.
+    def update_state(
+        self, optimiser: AdamW | Lamb, state: State, grads: Any, weights: Any
+    ) -> State:
+        """Update the part of the state that this device has, and gather the weights.
 
         No weight is gathered before the others are updated, as in Megatron's distributed optimiser,
         whose buffers hold the parts of many weights (param_and_grad_buffer.py).
         """
-        held = wait_for_all(shards) if self.p.manual else shards
-        return jax.tree.map(self._gather_weight, held, weights)
+        parts = jax.tree.map(self._take_shard, state["params"], weights)
+        updated = optimiser.update_state({**state, "params": parts}, grads)
+        held = wait_for_all(updated["params"]) if self.p.manual else updated["params"]
+        return {**updated, "params": jax.tree.map(self._gather_weight, held, weights)}
 
     def _find_split_dim(self, weight: ShardedArray) -> int | None:
         """Find the first whole dimension that the devices divide; None if there is none."""

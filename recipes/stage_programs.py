@@ -22,6 +22,7 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.recipes.decoder_training import StepOptions, TrainingOptions
+from hespas.recipes.expert_layers import BALANCE
 from hespas.recipes.layer_weights import (
     Tree,
     count_forward_flops,
@@ -44,7 +45,6 @@ from hespas.recipes.transformer import Decoder
 
 # The FLOPs of the model in each kind of task, as multiples of those of the forward pass.
 FORWARD_PASSES = {"forward": 1, "backward": 2, "input_gradient": 1, "weight_gradient": 1}
-BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 
 
 def stack_value(
@@ -184,9 +184,7 @@ class StageBuilder:
             grads = jax.tree.map(lambda grad: grad / training.accumulate, grads)
             if shards is None:
                 return optimiser.update_state(state, grads)
-            parts = shards.take_shards(state["params"], weights)
-            updated = optimiser.update_state({**state, "params": parts}, grads)
-            return {**updated, "params": shards.gather_weights(updated["params"], weights)}
+            return shards.update_state(optimiser, state, grads, weights)
 
         state: Any = training.make_training_state(p, weights)
         arguments = (state, self.list_gradient_sums())

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hespas.chakra.schema import NodeType
-from hespas.chakra.trace_folder import find_trace_files
 from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulated_program import ProgramBuilder
@@ -54,11 +53,6 @@ def combine_jobs(jobs: Sequence[PlacedTraces], system: SystemSpec) -> Simulation
     idle = _build_idle_device(system)
     devices = [placed.get(rank, idle) for rank in range(system.device_count)]
     return SimulationInputs(jobs[0].folder, system, devices, groups)
-
-
-def count_job_devices(folder: Path) -> int:
-    """Return the number of devices of the traces in a folder; raises HespasError."""
-    return len(find_trace_files(folder, None))
 
 
 def _shrink_system(system: SystemSpec, devices: int) -> SystemSpec:

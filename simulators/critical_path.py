@@ -277,7 +277,8 @@ def find_exposed_nodes(traced_result: TracedResult, device: int) -> list[Exposed
         where, first = traced_result.find_start(device, interval)
         if where != device:
             waiting[interval.node] += max(0, min(finish, first.start_ns) - start)
-    idle = _find_gaps(_select_spans(intervals, ("compute", "comm")), end)
+    busy = [(i.start_ns, i.finish_ns) for i in intervals if i.resource in ("compute", "comm")]
+    idle = _find_gaps(busy, end)
     for interval in sorted(others, key=_get_finish_ns) if idle else ():
         _, first = traced_result.find_start(device, interval)
         rest: list[tuple[int, int]] = []
@@ -310,12 +311,6 @@ def _find_dependents(
 
 def _get_finish_ns(interval: NodeInterval) -> int:
     return interval.finish_ns
-
-
-def _select_spans(
-    intervals: Sequence[NodeInterval], resources: tuple[str, ...]
-) -> list[tuple[int, int]]:
-    return [(i.start_ns, i.finish_ns) for i in intervals if i.resource in resources]
 
 
 def _find_gaps(busy: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:

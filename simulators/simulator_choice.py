@@ -188,11 +188,6 @@ def _compare_results(
         )
 
 
-def _can_use_exact_durations(system: SystemSpec) -> bool:
-    """Return whether a system uses the durations of the trace: its roofline mode is off."""
-    return not system.roofline_enabled and system.local_mem_bw_gb_s >= _MIN_MEMORY_GB_S
-
-
 def apply_exact_durations(inputs: SimulationInputs) -> SimulationInputs | None:
     """Return the inputs with durations in nanoseconds, which ASTRA-sim's microseconds cannot hold.
 
@@ -201,7 +196,7 @@ def apply_exact_durations(inputs: SimulationInputs) -> SimulationInputs | None:
     mode of ASTRA-sim computes exactly n nanoseconds from them; nothing else depends on those two
     keys. Returns None if a trace or the system does not allow it.
     """
-    if not _can_use_exact_durations(inputs.system):
+    if inputs.system.roofline_enabled or inputs.system.local_mem_bw_gb_s < _MIN_MEMORY_GB_S:
         return None
     exact_programs: dict[int, SimulatedProgram] = {}
     for device in inputs.devices:

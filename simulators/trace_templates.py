@@ -44,20 +44,6 @@ _DEVICE_PATTERN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TraceNames:
-    """Where a trace names communicators and devices: by name, the slices of its occurrences."""
-
-    groups: dict[int, list[slice]]
-    devices: dict[int, list[slice]]
-
-    def list_slices(self) -> list[slice]:
-        """Return the slices of all names in the order of the file."""
-        tables = (self.groups, self.devices)
-        slices = [place for table in tables for places in table.values() for place in places]
-        return sorted(slices, key=lambda place: place.start)
-
-
 class TraceTemplate:
     """A parsed trace that others are compared with.
 
@@ -69,15 +55,18 @@ class TraceTemplate:
     """
 
     def __init__(self, data: bytes) -> None:
-        names = _find_names(data)
-        slices = names.list_slices()
+        tables = groups, devices = _find_names(data)
+        slices = sorted(
+            (place for table in tables for places in table.values() for place in places),
+            key=lambda place: place.start,
+        )
         starts = [0, *[place.stop for place in slices]]
         stops = [*[place.start for place in slices], len(data)]
         self.length, self.name_count = len(data), len(slices)
         self.fixed_slices = [slice(*bounds) for bounds in zip(starts, stops, strict=True)]
         self.fixed_bytes = _make_byte_selector(self.fixed_slices)(data)
-        self._groups = _make_name_selectors(names.groups)
-        self._devices = _make_name_selectors(names.devices)
+        self._groups = _make_name_selectors(groups)
+        self._devices = _make_name_selectors(devices)
 
     def match_names(self, data: bytes) -> tuple[Mapping[int, int], Mapping[int, int]] | None:
         """Map the communicators and devices of this trace to those of another one.
@@ -154,7 +143,8 @@ class TraceIndex(Generic[_Parsed]):
         return None
 
 
-def _find_names(data: bytes) -> TraceNames:
+def _find_names(data: bytes) -> tuple[dict[int, list[slice]], dict[int, list[slice]]]:
+    """Find where a trace names communicators and devices: by name, the slices of its places."""
     groups: dict[int, list[slice]] = {}
     devices: dict[int, list[slice]] = {}
     for match in _GROUP_PATTERN.finditer(data):
@@ -166,7 +156,7 @@ def _find_names(data: bytes) -> TraceNames:
         name = _decode_varint(match[1])
         if name is not None:
             devices.setdefault(name, []).append(slice(*match.span(1)))
-    return TraceNames(groups, devices)
+    return groups, devices
 
 
 def _match_names(

@@ -72,22 +72,16 @@ class EnergyByLevel:
     memory_j: float | None
     leakage_j: float | None
 
-    @property
-    def total_j(self) -> float:
-        """The sum of the known levels."""
-        levels = (self.compute_j, self.sram_j, self.memory_j, self.leakage_j)
-        return sum(level or 0.0 for level in levels)
-
     def to_cost_fields(self) -> dict[str, float | None]:
         """Return the fields of ``Cost``, in nanojoules."""
         levels = {
-            "energy_nj": self.total_j,
             "compute_nj": self.compute_j,
             "sram_nj": self.sram_j,
             "memory_nj": self.memory_j,
             "leakage_nj": self.leakage_j,
         }
-        return {name: None if level is None else 1e9 * level for name, level in levels.items()}
+        fields = {name: None if level is None else 1e9 * level for name, level in levels.items()}
+        return {"energy_nj": 1e9 * sum(level or 0.0 for level in levels.values()), **fields}
 
 
 def count_array_bytes(
@@ -97,9 +91,9 @@ def count_array_bytes(
     read_bits = write_bits = 0
     for each in matrix_products:
         sizes, bits = (each.m, each.k, each.n), (each.in_bits, each.out_bits)
-        accesses = flow.count_array_accesses(dataflow, sizes, unit.rows, unit.columns, *bits)
-        read_bits += each.count * accesses.read_bits
-        write_bits += each.count * accesses.write_bits
+        read, written = flow.count_array_accesses(dataflow, sizes, unit.rows, unit.columns, *bits)
+        read_bits += each.count * read
+        write_bits += each.count * written
     return read_bits / 8, write_bits / 8
 
 

@@ -113,14 +113,6 @@ def count_product_cycles(array: SystolicArray, sizes: tuple[Any, int, Any], coun
     return count * product_folds.fold_count * (COCOSSIM_ROW * stream_cycles + 2 * rows)
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayAccesses:
-    """The bits that an array reads from the SRAM and writes to it for a product."""
-
-    read_bits: int
-    write_bits: int
-
-
 def count_array_accesses(
     dataflow: Dataflow,
     sizes: tuple[int, int, int],
@@ -128,8 +120,8 @@ def count_array_accesses(
     columns: int,
     in_bits: int,
     out_bits: int,
-) -> ArrayAccesses:
-    """Count the accesses of an array to the SRAM for a product.
+) -> tuple[int, int]:
+    """Count the bits that an array reads from the SRAM for a product, and writes to it.
 
     The matrix that stays is read once, and the other operand for each fold along the columns. The
     sums of each fold along K are written; those of all but the last are partial, and read again.
@@ -138,12 +130,12 @@ def count_array_accesses(
     m, k, n = sizes
     if dataflow == "os":
         inputs, weights = m * k * -(-n // columns), k * n * -(-m // rows)
-        return ArrayAccesses((inputs + weights) * in_bits, m * n * out_bits)
+        return (inputs + weights) * in_bits, m * n * out_bits
     stays, streams = (k * n, m * k) if dataflow == "ws" else (m * k, k * n)
     folds = compute_folds(dataflow, *sizes, rows, columns)
     partial_bits = m * n * (folds.along_rows - 1) * max(SUM_BITS, out_bits)
     operand_bits = (stays + streams * folds.along_columns) * in_bits
-    return ArrayAccesses(operand_bits + partial_bits, partial_bits + m * n * out_bits)
+    return operand_bits + partial_bits, partial_bits + m * n * out_bits
 
 
 @functools.lru_cache(maxsize=64)

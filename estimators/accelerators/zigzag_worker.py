@@ -51,7 +51,9 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
         )
         mapping_text = _read_source_text(payload, "mapping")
         if payload.get("loops") == "any":
-            mapping_text = _rename_loops(mapping_text)
+            # M and N, rows and columns of the result, are D and K here.
+            loops = re.compile(r"\b[MN](?=\s*,)")
+            mapping_text = loops.sub(lambda loop: {"M": "D", "N": "K"}[loop[0]], mapping_text)
         mapping.write_text(mapping_text or json.dumps(build_array_mapping(payload)))
         _check_mapping(mapping.read_text(), checks_loops=payload.get("loops") != "any")
         limit = payload["lpf_limit"]
@@ -181,11 +183,6 @@ def find_shipped_files(kind: str) -> dict[str, Path] | None:
         return None
     folder = Path(spec.submodule_search_locations[0]) / "inputs" / SHIPPED_FOLDERS[kind]
     return {path.stem: path for path in folder.glob("*.yaml")}
-
-
-def _rename_loops(mapping: str) -> str:
-    """Replace the loops M and N of a mapping, rows and columns of the result, by D and K."""
-    return re.sub(r"\b[MN](?=\s*,)", lambda loop: {"M": "D", "N": "K"}[loop[0]], mapping)
 
 
 def _check_mapping(mapping: str, *, checks_loops: bool) -> None:

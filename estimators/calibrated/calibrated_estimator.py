@@ -137,8 +137,9 @@ class CalibratedEstimator(Estimator):
                     return self._build_banded_cost(base, time_ns, *_COMPILER_BAND)
             is_roofline = work.is_free or not self.constants.is_measured
             timed = None if is_roofline else self.estimate_kernel_time(item)
-        if not work.is_free and timed is None:
-            return self._build_roofline_cost(base)
+        if not work.is_free and timed is None:  # the node has no constants
+            ends = ROOFLINE_FIT.band.get_log_ends_at(1e-9 * base.latency_ns)
+            return self._build_banded_cost(base, base.latency_ns, *map(math.exp, ends))
         if timed is None:
             return replace(base, estimator=self.name, low_ns=base.time_ns, high_ns=base.time_ns)
         self.tag_counts.update(timed.tags)
@@ -334,11 +335,6 @@ class CalibratedEstimator(Estimator):
             launches=max(content.passes.launches, traits.launches),
             serial_s=content.passes.serial_s,
         )
-
-    def _build_roofline_cost(self, base: Cost) -> Cost:
-        """Return the cost of the roofline with its band, for a node without any constants."""
-        ends = ROOFLINE_FIT.band.get_log_ends_at(1e-9 * base.latency_ns)
-        return self._build_banded_cost(base, base.latency_ns, *map(math.exp, ends))
 
     def _build_banded_cost(self, base: Cost, latency_ns: float, low: float, high: float) -> Cost:
         """Return a cost with a time that is assumed, and its band as factors."""

@@ -174,15 +174,12 @@ def _fix_control_flow(function: ir.Operation) -> None:
     walk_operations(function, strip_attributes)
     for op, number in branches:
         op.operands[0] = _build_scalar_constant(
-            _compute_selector_value(op, number), op.operands[0].type, ir.InsertionPoint(op)
+            number if op.name.endswith("case") else 1 - number,  # of an ``if``, 1 selects the first
+            op.operands[0].type,
+            ir.InsertionPoint(op),
         )
     for op, trips in loops:
         _replace_with_counted_loop(op, trips)
-
-
-def _compute_selector_value(branch: ir.Operation, number: int) -> int:
-    """Return the operand value that selects an alternative; for ``if``, 1 selects the first."""
-    return number if branch.name.endswith("case") else 1 - number
 
 
 def _build_scalar_constant(value: int, type_: ir.Type, point: ir.InsertionPoint) -> ir.Value:

@@ -62,7 +62,9 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
         work = build_declared_work(op, user_cost, count_output_bytes(op))
         return replace(work, parts=_build_declared_parts(op, user_cost.flops))
     if re.fullmatch(op_kinds.HOST_CALL, target):
-        return _build_host_call_work(op, target)
+        # The device transfers operands and results.
+        gap = f"@{target} runs on the host, whose time is not known"
+        return OpWork("custom", count_read_bytes(op), count_output_bytes(op), (), gap=gap)
     config = read_backend_config(op)
     for family in CALL_FAMILIES:
         if re.fullmatch(family.pattern, target):
@@ -205,12 +207,6 @@ def _build_declared_work(op: ir.Operation, estimate: Mapping[str, Any]) -> OpWor
     read = max(int(estimate.get("bytes_accessed", 0)) - write, 0) or count_read_bytes(op)
     parts = _build_declared_parts(op, int(estimate.get("flops", 0)))
     return OpWork("custom", read, write, parts, int(estimate.get("transcendentals", 0)))
-
-
-def _build_host_call_work(op: ir.Operation, target: str) -> OpWork:
-    """Build the work of the device, which transfers operands and results; the rest is a gap."""
-    gap = f"@{target} runs on the host, whose time is not known"
-    return OpWork("custom", count_read_bytes(op), count_output_bytes(op), (), gap=gap)
 
 
 def _compute_top_k_work(op: ir.Operation, _: CallConfig) -> OpWork:

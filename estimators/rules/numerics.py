@@ -37,13 +37,11 @@ def _compute_fft_work(op: ir.Operation) -> OpWork:
     source, out = list_operand_sizes(op)[0], list_result_sizes(op)[0]
     length = math.prod(read_integer_list(op, "fft_length", ()))
     real = not (source.is_complex and out.is_complex)
-    points = max(source.elements, out.elements) if not real else _count_real_points(source, out)
+    points = max(source.elements, out.elements)
+    if real:
+        points = out.elements if source.is_complex else source.elements
     flops = 5 * points * ceil_log2(length) // (2 if real else 1)
     return OpWork("fft", source.bytes, out.bytes, build_vector_parts(source.key, flops))
-
-
-def _count_real_points(source: BufferSize, out: BufferSize) -> int:
-    return out.elements if source.is_complex else source.elements
 
 
 def _compute_cholesky_work(op: ir.Operation) -> OpWork:

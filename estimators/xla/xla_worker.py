@@ -68,7 +68,9 @@ def measure_region(payload: dict[str, Any]) -> dict[str, Any]:
             times = time_batches(batch, plan)
             launch_s = clock.measure_launch_s(device)
         except RuntimeError as error:
-            raise _convert_run_error(error) from None
+            if "RESOURCE_EXHAUSTED" in str(error):
+                raise MemoryError from None
+            raise HespasError(f"the run failed: {extract_first_line(str(error))}") from None
     return {
         **times,
         "clock": name,
@@ -114,12 +116,6 @@ def _format_turn_name(device: PjrtDevice) -> str:
     """Name the device for its turn, numbered as on the machine and not in this process."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("HIP_VISIBLE_DEVICES") or "0"
     return f"{device.platform}-{visible.split(',')[0]}"
-
-
-def _convert_run_error(error: RuntimeError) -> Exception:
-    if "RESOURCE_EXHAUSTED" in str(error):
-        return MemoryError()
-    return HespasError(f"the run failed: {extract_first_line(str(error))}")
 
 
 def create_device_inputs(device: PjrtDevice, types: Sequence[ir.Type], kind: str) -> list[Any]:

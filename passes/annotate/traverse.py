@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hespas.configs.node_overrides import load_target_node
@@ -157,7 +157,7 @@ def describe_estimates(
     """Return the target with what an estimator has used; see ``annotate_module``."""
     with report_raised_errors(f"estimator '{estimator.name}'", type(estimator)):
         constants = estimator.describe_provenance() or None
-        chip = estimator.describe_chip().to_target_fields()
+        chip = asdict(estimator.describe_chip())
         if not isinstance(constants, str | None):
             raise TypeError(f"describe_provenance returned {type(constants).__name__}, not str")
     target = replace(

@@ -142,12 +142,6 @@ def get_buffer_size(program: CollectiveProgram, rank: int, buffer: str) -> int:
     return parts // n if buffer == SHARE.get(program.collective) else parts
 
 
-def compute_chunk_bytes(program: CollectiveProgram, size_bytes: int) -> int:
-    """Return the bytes of a chunk, rounded up, if the operand of a rank has ``size_bytes``."""
-    total = size_bytes * (len(program.ranks) if program.collective == "all_gather" else 1)
-    return -(-total // program.parts)
-
-
 def check_program(program: CollectiveProgram) -> None:
     """Raise HespasError if the peers, dependencies or places of a program are invalid."""
     n = len(program.ranks)

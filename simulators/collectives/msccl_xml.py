@@ -98,7 +98,13 @@ def parse_program(data: bytes, where: str) -> CollectiveProgram:
         collective=NAMES.get(kind, kind),
         in_place=algo.get_attribute_number("inplace", 0) == 1,
         parts=parts,
-        ranks=tuple(_read_rank_program(ranks[number]) for number in range(count)),
+        ranks=tuple(
+            RankProgram(
+                ranks[number].get_attribute_number("s_chunks", 0),
+                tuple(map(_read_threadblock, ranks[number].children)),
+            )
+            for number in range(count)
+        ),
         size_limits=(
             algo.get_attribute_number("minBytes", 0), algo.get_attribute_number("maxBytes", 0)
         ),
@@ -141,12 +147,6 @@ def _parse_elements(data: bytes, where: str) -> _XmlElement:
     except (LookupError, ValueError) as error:  # the encoding is unknown or wrong
         raise HespasError(f"cannot be read: {error}", where=where) from None
     return root.children[0]
-
-
-def _read_rank_program(gpu: _XmlElement) -> RankProgram:
-    return RankProgram(
-        gpu.get_attribute_number("s_chunks", 0), tuple(_read_threadblock(tb) for tb in gpu.children)
-    )
 
 
 def _read_threadblock(tb: _XmlElement) -> Threadblock:

@@ -250,10 +250,6 @@ class _RankUnderConstruction:
     accesses: dict[tuple[str, int], ChunkAccess] = field(default_factory=dict)
     scratch: int = 0
 
-    def get_block(self, key: _BlockKey) -> _BlockUnderConstruction:
-        """Return a threadblock, which is empty at first."""
-        return self.blocks.setdefault(key, _BlockUnderConstruction(len(self.blocks)))
-
     def build_program(self) -> RankProgram:
         """Return the finished rank."""
         blocks = [
@@ -317,7 +313,8 @@ class CollectiveBuilder:
         return replace(self._head, ranks=tuple(rank.build_program() for rank in self._ranks))
 
     def _append_step(self, rank: int, key: _BlockKey, step: CollectiveStep) -> None:
-        block = self._ranks[rank].get_block(key)
+        blocks = self._ranks[rank].blocks
+        block = blocks.setdefault(key, _BlockUnderConstruction(len(blocks)))
         number = len(block.steps)
         receives, reduces, writes, _ = KINDS[step.kind]
         waits: dict[int, int] = {}

@@ -16,7 +16,6 @@ from hespas.simulators.collectives.collective_program import (
     CollectiveProgram,
     CollectiveStep,
     RankProgram,
-    compute_chunk_bytes,
     resolve_chunk_ref,
 )
 from hespas.support.errors import HespasError
@@ -77,7 +76,7 @@ def lower_to_nodes(
         raise HespasError(f"a collective of {size_bytes} bytes sends nothing")
     if size_bytes * len(program.ranks) >= 1 << 62:
         raise HespasError(f"a collective of {size_bytes} bytes is more than a trace can hold")
-    chunk = compute_chunk_bytes(program, size_bytes)
+    chunk = -(-program.count_buffer_bytes(size_bytes) // program.parts)  # rounded up
     return [
         _RankLowering(program, number, rank, chunk, costs, first_tag).build_nodes()
         for number, rank in enumerate(program.ranks)

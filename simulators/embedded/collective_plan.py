@@ -151,7 +151,10 @@ class CollectivePlanner:
         key = (kind, size, communicator.shape, turn.to_hashable_key())
         cached_plan = self._plans.get(key)
         if cached_plan is None:
-            plan = self._plan_chunks(kind, size, communicator, turn)
+            dims, involved = communicator.dims, communicator.involved
+            used = [d for d in range(len(dims)) if involved[d] and dims[d].count > 1]
+            count, chunk = self.split_chunks(kind, size)
+            plan = tuple(self._plan_phases(kind, chunk, dims, used, turn) for _ in range(count))
             plan = self._unique_plans.setdefault(plan, plan)
             is_turn_kept = turn.to_hashable_key() == key[3]
             self._plans[key] = (plan, None if is_turn_kept else turn.copy_turn_state())
@@ -160,19 +163,11 @@ class CollectivePlanner:
             turn.restore_turn_state(cached_plan[1])
         return cached_plan[0]
 
-    def _plan_chunks(
-        self, kind: str, size: int, communicator: PlannedCommunicator, turn: QueueTurn
-    ) -> CollectivePlan:
-        """Plan the phases of each chunk, and advance ``turn``."""
-        dims, involved = communicator.dims, communicator.involved
-        used = [d for d in range(len(dims)) if involved[d] and dims[d].count > 1]
-        count, chunk = self.split_chunks(kind, size)
-        return tuple(self._plan_phases(kind, chunk, dims, used, turn) for _ in range(count))
-
     def list_algorithms(self, kind: str) -> list[DimensionAlgorithm]:
         """Return the algorithms of a kind of collective, by dimension."""
         return [
-            DimensionAlgorithm.from_system_name(text) for text in self.system.list_algorithms(kind)
+            DimensionAlgorithm(*split_algorithm_name(spelled))
+            for spelled in self.system.list_algorithms(kind)
         ]
 
     def find_dimensions(
@@ -267,11 +262,6 @@ class DimensionAlgorithm:
     name: str
     one: bool = False
     window: int = -1
-
-    @classmethod
-    def from_system_name(cls, spelled: str) -> DimensionAlgorithm:
-        """Parse an algorithm as system.json spells it, such as ``oneDirect4``."""
-        return cls(*split_algorithm_name(spelled))
 
     @property
     def runs(self) -> CollectiveAlgorithm:

@@ -303,10 +303,7 @@ class _TimedExecution(CollectiveExecution):
 
     def _begin_last_wait(self, argument: tuple[CollectiveChunk, int]) -> None:
         chunk, lag = argument
-        chunk.endpoint.schedule_event_after(lag, self._finish_phase, chunk)
-
-    def _finish_phase(self, chunk: CollectiveChunk) -> None:
-        chunk.finish_phase()
+        chunk.endpoint.schedule_event_after(lag, CollectiveChunk.finish_phase, chunk)
 
 
 def _make_silent_transport(queue: EventQueue) -> MessageTransport:

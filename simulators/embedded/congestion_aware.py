@@ -109,7 +109,9 @@ class CongestedNetwork:
         """Start a message of ``size`` bytes; ``call(argument)`` runs when it has arrived."""
         route = self._routes.get((source, target))
         if route is None:
-            route = self._routes[source, target] = self._find_route(source, target)
+            crossed = list_crossed_links(self._network, source, target)
+            route = [self._get_or_create_link(start, end) for start, end in crossed][::-1]
+            self._routes[source, target] = route
         route[-1].server.request(_RoutedMessage(size, route.copy(), call, argument))
 
     def _occupy_link(self, message: _RoutedMessage) -> None:
@@ -127,11 +129,6 @@ class CongestedNetwork:
             message.links[-1].server.request(message)
         else:
             message.call(message.argument)
-
-    def _find_route(self, source: int, target: int) -> list[_LinkDirection]:
-        """Return the links of a route, the first one last."""
-        crossed = list_crossed_links(self._network, source, target)
-        return [self._get_or_create_link(start, end) for start, end in crossed][::-1]
 
     def _get_or_create_link(self, source: NetworkPlace, target: NetworkPlace) -> _LinkDirection:
         link = self._links.get((source, target))

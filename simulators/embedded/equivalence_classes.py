@@ -88,12 +88,6 @@ class EquivalenceClasses:
     siblings: dict[int, list[CommunicatorKey]] = field(default_factory=dict)
     sibling_sets: dict[CommunicatorKey, int] = field(default_factory=dict)
 
-    def classify_communicator(
-        self, group: int, spanned: tuple[bool, ...], members: tuple[int, ...]
-    ) -> CommunicatorClass:
-        """Return the class of a communicator."""
-        return self.communicator_classes.get((group, spanned, members), (group, members))
-
     def list_symmetric_communicators(
         self, communicator_class: CommunicatorClass
     ) -> list[CommunicatorKey]:

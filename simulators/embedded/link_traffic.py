@@ -32,7 +32,7 @@ def collect_link_use(
     """
     counter, system = _LinkCounter(planner), planner.system
     for record in records:
-        counter.add_record(record)
+        counter.carried_bytes.update(counter.count_record(record))
     rates = planner.network.bytes_per_ns
     links = [
         LinkTraffic(
@@ -107,18 +107,14 @@ class _LinkCounter:
         self.carried_bytes: Counter[LinkEnds] = Counter()
         self._collectives: dict[tuple[str, int, tuple[int, ...]], Counter[LinkEnds]] = {}
 
-    def add_record(self, record: CommRecord) -> None:
-        """Add the bytes of a collective or a message."""
-        self.carried_bytes.update(self._count_record(record))
-
     def sum_by_dimension(self, record: CommRecord) -> list[float]:
         """Return the bytes of a record in each dimension."""
         sums = [0.0] * len(self._planner.system.topology)
-        for (source, _), carried in self._count_record(record).items():
+        for (source, _), carried in self.count_record(record).items():
             sums[source[0]] += carried
         return sums
 
-    def _count_record(self, record: CommRecord) -> Counter[LinkEnds]:
+    def count_record(self, record: CommRecord) -> Counter[LinkEnds]:
         """Return the bytes of a record on each link; a broadcast is replayed without a network."""
         if record.kind == "broadcast":
             return Counter()

@@ -171,7 +171,11 @@ class SimulationEngine(ABC):
             AmbiguousOrder: The order within a nanosecond matters, with ``detects_ties``.
             AsymmetricFinish: Devices of one class behave differently.
         """
-        for runner in self.create_runners():
+        devices = self.inputs.devices
+        self.runners = [
+            self._runner_class(self, rank, devices[rank]) for rank in self.classes.first
+        ]
+        for runner in self.runners:
             runner.issue_ready_nodes()
             runner.record_finish_time()
         self.queue.run_events()
@@ -179,14 +183,6 @@ class SimulationEngine(ABC):
         if stuck:
             raise diagnose_deadlock(self, stuck)
         return [runner.lane for runner in self.runners]
-
-    def create_runners(self) -> list[DeviceRunner]:
-        """Create the runner of each class."""
-        devices = self.inputs.devices
-        self.runners = [
-            self._runner_class(self, rank, devices[rank]) for rank in self.classes.first
-        ]
-        return self.runners
 
     def start_collective(self, runner: DeviceRunner, position: int) -> None:
         """Start a collective on a device; its ``finish_node`` is called when it has finished."""
@@ -302,7 +298,9 @@ class SimulationEngine(ABC):
         if entry is None:
             spanned = find_spanned_dimensions(self.inputs.system, step.kind, step.involved)
             members = self.find_members(group, spanned, rank)
-            communicator_class = self.classes.classify_communicator(group, spanned, members)
+            communicator_class = self.classes.communicator_classes.get(
+                (group, spanned, members), (group, members)
+            )
             shared_key = (step.kind, group, step.involved, members)
             entry = self._communicators.get(shared_key)
             if entry is None:

@@ -7,6 +7,7 @@ congestion needs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -203,17 +204,13 @@ class MessageLevelEngine(UnawareEngine):
         execution = self._running.get(key)
         if execution is None:
             endpoints = {member: self.runners[member].endpoint for member in communicator.members}
-
-            def finish_device(device: int) -> None:
-                self._finish_device(key, device)
-
             execution = self._running[key] = CollectiveExecution(
                 self.planner,
                 communicator,
                 self.queue,
                 self.transport,
                 endpoints,
-                finish_device,
+                functools.partial(self._finish_device, key),
                 key,
             )
         execution.start_device(rank, instance.joined[rank].plan, self._chunk_queues[rank])

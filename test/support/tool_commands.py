@@ -14,7 +14,6 @@ from dataclasses import dataclass
 TOOLS = {
     "hespas": "hespas.tools.hespas",
     "hespas-opt": "hespas.tools.hespas_opt",
-    "hespas_mlir_analyzer": "hespas.tools.hespas_mlir_analyzer",
 }
 PLAIN = re.compile(r"[^;&<>`$*?{}|]*")
 

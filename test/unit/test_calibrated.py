@@ -702,6 +702,19 @@ def test_bands_add_up(rows):
     assert set((total.tag or "").split()) == words
 
 
+@pytest.mark.parametrize("node", ["H100_80GB", "TPUv5e", "MI300X"])
+def test_a_band_contains_the_time(parse, node):
+    """Whatever the time consists of: kernels, small ones, and those of nodes without constants."""
+    estimator = CalibratedEstimator(CalibratedConfig(configs.load_node(node)))
+    kernels = [gemm(parse, m, m, m) for m in (8, 4096)]
+    for n in (4, 1 << 20):
+        add = f"%0 = stablehlo.add %a, %a : tensor<{n}xf32>"
+        kernels.append(first_op(parse, f"%a: tensor<{n}xf32>", add))
+    for op in kernels:
+        cost = estimator.estimate(CostItem(op))
+        assert cost.low_ns <= cost.time_ns <= cost.high_ns
+
+
 def test_a_band_is_chosen_by_time():
     band = ErrorBand.from_preset_rows([[1e-6, -0.1, 0.2], [1e3, -0.05, 0.05]])
     assert band.get_log_ends_at(1e-6) == pytest.approx((math.log(0.9), math.log(1.2)))

@@ -23,6 +23,7 @@ from hespas.recipes.attention_ops import (
     compute_fused_attention,
     compute_mask,
 )
+from hespas.recipes.expert_layers import BALANCE
 from hespas.recipes.published_models import (
     GemmaName,
     GptName,
@@ -132,7 +133,7 @@ def check_by_formulas(m, args, loss, gradients, reference=compute_reference_loss
 def test_loss_and_gradients_are_those_of_the_formulas(name):
     m, args, loss, gradients = run_variant(name)
     reference = functools.partial(
-        compute_reference_loss, slopes=compute_alibi_slopes(m.heads), balance_weight=moe.BALANCE
+        compute_reference_loss, slopes=compute_alibi_slopes(m.heads), balance_weight=BALANCE
     )
     check_by_formulas(m, args, loss, gradients, reference)
 

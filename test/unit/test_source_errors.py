@@ -23,7 +23,7 @@ from hespas.configs.source_errors import (
     estimate_shared_error,
     find_shared_error,
     load_shared_errors,
-    load_source_errors,
+    load_source_comparisons,
 )
 from hespas.dialects.attrs import Cost
 from hespas.estimators.calibrated.calibrated_estimator import (
@@ -173,7 +173,7 @@ def test_the_shipped_comparisons_are_what_the_constants_give():
     """Of the sources that are shipped; the tables of kernels are not."""
     shipped = {
         (row.family, row.cause, row.held_out, row.predicted_from): row.log_ratio
-        for row in load_source_errors().comparisons
+        for row in load_source_comparisons()
     }
     rows = [
         *source_comparisons.compare_second_sources(),
@@ -189,7 +189,7 @@ def test_the_shipped_comparisons_are_what_the_constants_give():
 def test_the_page_has_the_shared_errors():
     page = (ROOT / "docs" / "reference" / "calibrated.md").read_text()
     counts: dict[tuple[str, str], set[str]] = {}
-    for row in load_source_errors().comparisons:
+    for row in load_source_comparisons():
         counts.setdefault((row.family, row.cause), set()).add(row.held_out)
     for (family, cause), held_out in counts.items():
         low, high = (100 * math.expm1(end) for end in load_shared_errors()[family, cause])

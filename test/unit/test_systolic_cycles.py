@@ -100,9 +100,9 @@ def test_accesses_of_the_sram_are_those_of_scalesim(sizes, accesses):
     """SCALE-Sim writes each partial sum as one element, and does not count reading it again."""
     m, k, n = sizes
     partial_sums = m * n * (-(-k // 16) - 1)
-    counted = flow.count_array_accesses("ws", sizes, 16, 16, 8, 8)
-    assert counted.read_bits - 32 * partial_sums == 8 * (accesses[0] + accesses[1])
-    assert counted.write_bits - (32 - 8) * partial_sums == 8 * accesses[2]
+    read_bits, write_bits = flow.count_array_accesses("ws", sizes, 16, 16, 8, 8)
+    assert read_bits - 32 * partial_sums == 8 * (accesses[0] + accesses[1])
+    assert write_bits - (32 - 8) * partial_sums == 8 * accesses[2]
 
 
 def test_other_simulators_of_one_product():

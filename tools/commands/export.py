@@ -271,14 +271,11 @@ def _print_export_report(
 
     shape = " x ".join(f"{axis} {size}" for axis, size in exported.mesh.items() if size > 1)
     words = [f"{devices} device{'s' if devices != 1 else ''}{f' ({shape})' if shape else ''}"]
-    words += [f"{name} {_format_fact(value)}" for name, value in exported.facts.items()]
+    for name, value in exported.facts.items():
+        words.append(f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}")
     memory = format_scaled(exported.peak_bytes, "B")
     words.append(f"lowered in {format_seconds(exported.lower_s)} with {memory} of memory")
     print(f"{exported.name}: {', '.join(words)}", file=sys.stderr)
-
-
-def _format_fact(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _print_recipes(name: str | None, *, as_json: bool) -> int:

@@ -58,24 +58,17 @@ def main(argv: Sequence[str]) -> int:
     from hespas.support import output_file
     from hespas.workflows.module_output import encode_module, write_file_or_stdout
 
-    names = {
-        spelled: spelled.replace("-", "_") for spelled, _ in XlaOptimizePass.list_spelled_options()
-    }
     options = {
-        spelled: getattr(command_line, name)
-        for spelled, name in names.items()
-        if getattr(command_line, name) is not None
+        spelled: value
+        for spelled, _ in XlaOptimizePass.list_spelled_options()
+        if (value := getattr(command_line, spelled.replace("-", "_"))) is not None
     }
     step = build_pass(XlaOptimizePass, options)
     if command_line.output != "-":
         output_file.check_writable_file(command_line.output)
     name = "<stdin>" if command_line.input == "-" else frontends.to_display_name(command_line.input)
     module = frontends.read_module(command_line.input, make_context())
-    run = PassRun(
-        input_name=name,
-        note=print_note,
-        spell_option=spell_as_flag,
-    )
+    run = PassRun(input_name=name, note=print_note, spell_option=spell_as_flag)
     pipeline.run_pipeline(module, [step], run)
     data = encode_module(
         module,

@@ -42,7 +42,7 @@ as vendors give them.
   hespas presets new my_system --devices-per-host 8 --hosts 4 \\
     --link-bandwidth 450 --nic-bandwidth 50 --node H100_80GB
 """
-LINK_LATENCY_NS, NIC_LATENCY_NS = 1000.0, 2000.0
+LATENCIES_NS = {"link": 1000.0, "nic": 2000.0}  # by default
 LATENCY_SOURCES = {  # of the default latencies
     "link": "default: that of the published presets",
     "nic": "default: half of the 4 us that NCCL's tuner assumes for a network step of a ring "
@@ -279,11 +279,12 @@ def _add_new_command(parser: CommandParser) -> None:
     )  # fmt: skip
     add(
         "--link-latency", type=parse_non_negative, metavar="NS",
-        help=f"latency of a hop in a host; a switch takes two hops (default {LINK_LATENCY_NS:g})",
+        help="latency of a hop in a host; a switch takes two hops "
+        f"(default {LATENCIES_NS['link']:g})",
     )  # fmt: skip
     add(
         "--nic-latency", type=parse_non_negative, metavar="NS",
-        help=f"latency of a hop between hosts (default {NIC_LATENCY_NS:g})",
+        help=f"latency of a hop between hosts (default {LATENCIES_NS['nic']:g})",
     )  # fmt: skip
     add(
         "--topology", default="Switch", metavar="NAME[,NAME]",
@@ -338,17 +339,17 @@ def _build_dimensions(options: argparse.Namespace) -> list[SystemDimension]:
         "--algorithm", options.algorithm, ALGORITHMS, len(parts), ""
     )
     return [
-        SystemDimension(topology, devices, bandwidth, _select_latency(name, latency), algorithm)
+        SystemDimension(
+            topology,
+            devices,
+            bandwidth,
+            LATENCIES_NS[name] if latency is None else latency,
+            algorithm,
+        )
         for (name, devices, bandwidth, latency), topology, algorithm in zip(
             parts, topologies, algorithms, strict=True
         )
     ]
-
-
-def _select_latency(name: str, latency: float | None) -> float:
-    if latency is not None:
-        return latency
-    return LINK_LATENCY_NS if name == "link" else NIC_LATENCY_NS
 
 
 def _parse_dimension_names(

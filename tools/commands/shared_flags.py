@@ -114,6 +114,17 @@ def add_json_flag(
     container.add_argument("--json", action="store_true", help=description)
 
 
+def add_trace_flags(container: FlagContainer) -> None:
+    """Add what tells the files of a folder of traces apart."""
+    container.add_argument(
+        "--prefix", help="name of the traces, if the folder contains several trace sets"
+    )
+    container.add_argument(
+        "--comm-groups", metavar="FILE",
+        help="file of the communicators (default: comm_group.json in the folder)",
+    )  # fmt: skip
+
+
 def add_top_flag(container: FlagContainer, rows: str, default: int) -> None:
     """Add ``--top``; ``rows`` describes the N rows that are shown."""
     container.add_argument(

@@ -14,7 +14,7 @@ from hespas.tools.commands.command_parser import (
     parse_count,
     parse_positive,
 )
-from hespas.tools.commands.shared_flags import add_json_flag
+from hespas.tools.commands.shared_flags import add_json_flag, add_trace_flags
 from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
@@ -37,11 +37,7 @@ def build_parser() -> CommandParser:
     parser = CommandParser("hespas simulate", DESCRIPTION)
     add = parser.add_argument
     add("traces", metavar="TRACES", help="folder with PREFIX.N.et files and comm_group.json")
-    add("--prefix", help="name of the traces, if the folder contains several trace sets")
-    add(
-        "--comm-groups", metavar="FILE",
-        help="file of the communicators (default: comm_group.json in the folder)",
-    )  # fmt: skip
+    add_trace_flags(parser)
     add(
         "--simgrid-model", choices=SIMGRID_MODELS, default=SIMGRID_MODELS[0],
         help="network model of SimGrid: CM02, which shares links max-min fairly (default), or "

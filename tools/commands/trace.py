@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.tools.commands.command_parser import CommandParser
-from hespas.tools.commands.shared_flags import add_json_flag
+from hespas.tools.commands.shared_flags import add_json_flag, add_trace_flags
 
 if TYPE_CHECKING:
     from hespas.chakra.trace_reader import TraceNode
@@ -45,11 +45,7 @@ def build_parser() -> CommandParser:
     )
     add = check.add_argument
     add("folder", metavar="DIR", help="folder with PREFIX.N.et files and comm_group.json")
-    add("--prefix", help="name of the traces, if the folder contains several trace sets")
-    add(
-        "--comm-groups", metavar="FILE",
-        help="file of the communicators (default: comm_group.json in the folder)",
-    )  # fmt: skip
+    add_trace_flags(check)
     add_json_flag(check, "print one JSON object instead of lines of text")
     add("--strict", action="store_true", help="exit with 1 on warnings too")
     show = parser.add_command("print", "print the nodes of a trace, one per line", _print_trace)

@@ -215,8 +215,8 @@ def write_heat_map(
 ) -> list[str]:
     """Write a heat map of times, shaded by the ratio to the best of the row; returns the paths."""
     heat_map = HeatMap(rows, columns, times_s)
-    layout = compute_layout(heat_map)
-    size = layout.width, layout.height
+    width, height, _ = compute_layout(heat_map)
+    size = width, height
     return _write_plots({"grid": lambda figure: draw_heat_map(figure, heat_map)}, folder, size)
 
 
@@ -249,15 +249,6 @@ class HeatMap:
         return rows
 
 
-@dataclass(frozen=True)
-class HeatMapLayout:
-    """The size of a picture in inches, and whether its column labels are slanted."""
-
-    width: float
-    height: float
-    is_slanted: bool
-
-
 def measure_text(text: str, size: float = FONT_SIZE) -> float:
     """Measure the width of the longest line of a text in inches."""
     from matplotlib.textpath import TextPath
@@ -268,8 +259,12 @@ def measure_text(text: str, size: float = FONT_SIZE) -> float:
     )
 
 
-def compute_layout(heat_map: HeatMap) -> HeatMapLayout:
-    """Compute the size that leaves room for every label."""
+def compute_layout(heat_map: HeatMap) -> tuple[float, float, bool]:
+    """Compute the size that leaves room for every label.
+
+    Returns:
+        The width and the height in inches, and whether the labels of columns are slanted.
+    """
     row_width = max(map(measure_text, heat_map.rows), default=0.0) + PADDING
     label_width = max(map(measure_text, heat_map.column_labels), default=0.0) + 0.1
     least, most = CELL_WIDTHS
@@ -282,11 +277,8 @@ def compute_layout(heat_map: HeatMap) -> HeatMapLayout:
         label_height = label_width * math.sin(SLANT) + label_height
     map_width = max(cell_width * len(heat_map.columns), MIN_MAP_WIDTH)
     map_height = CELL_HEIGHT * len(heat_map.rows)
-    return HeatMapLayout(
-        row_width + map_width + PADDING,
-        BAR_HEIGHT + map_height + label_height + PADDING,
-        is_slanted,
-    )
+    height = BAR_HEIGHT + map_height + label_height + PADDING
+    return row_width + map_width + PADDING, height, is_slanted
 
 
 def draw_heat_map(figure: Any, heat_map: HeatMap) -> None:
@@ -300,7 +292,7 @@ def draw_heat_map(figure: Any, heat_map: HeatMap) -> None:
     image = axes.imshow(ratios, cmap="Blues", norm=norm, aspect="auto")
     _draw_colour_bar(figure, axes, image)
     slanted = {"rotation": math.degrees(SLANT), "ha": "right", "rotation_mode": "anchor"}
-    is_slanted = compute_layout(heat_map).is_slanted
+    _, _, is_slanted = compute_layout(heat_map)
     axes.set_xticks(
         range(len(heat_map.columns)), heat_map.column_labels, fontsize=FONT_SIZE,
         **(slanted if is_slanted else {}),

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hespas import configs
+from hespas.chakra.trace_folder import find_trace_files
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
-from hespas.simulators.combined_jobs import PlacedTraces, combine_jobs, count_job_devices
+from hespas.simulators.combined_jobs import PlacedTraces, combine_jobs
 from hespas.simulators.simulation_options import FLOWS, SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
@@ -37,7 +38,7 @@ def place_jobs(folders: Sequence[str], placement: str) -> list[PlacedTraces]:
     Raises:
         HespasError: A folder has no traces.
     """
-    counts = [count_job_devices(Path(folder)) for folder in folders]
+    counts = [len(find_trace_files(Path(folder), None)) for folder in folders]
     owners = [job for job, count in enumerate(counts) for _ in range(count)]
     if placement == "spread":
         turns = [(turn, job) for job, count in enumerate(counts) for turn in range(count)]

@@ -99,7 +99,7 @@ class MessageExpansion:
             HespasError: There are too many messages, or a switch reduces.
         """
         size, schedule = self._groups.size, self._schedule
-        chunks = [self._make_progress(size) for _ in schedule.chunks]
+        chunks = [_Progress([[] for _ in range(size)], [0.0] * size) for _ in schedule.chunks]
         if schedule.kind == "all_to_all":  # its messages cross all dimensions without a stop
             rounds = ALGORITHMS["direct"].list_rounds("all_to_all", size, False)
             self._run_phase(rounds, np.arange(size)[None, :], schedule.size, chunks[0])
@@ -124,10 +124,6 @@ class MessageExpansion:
         ends = zip(*(progress.reductions_ns for progress in chunks), strict=True)
         self._result.end_delays_ns = [max(reductions) for reductions in ends]
         return self._result
-
-    @staticmethod
-    def _make_progress(size: int) -> _Progress:
-        return _Progress([[] for _ in range(size)], [0.0] * size)
 
     def _run_phase(
         self,

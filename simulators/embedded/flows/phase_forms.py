@@ -145,7 +145,9 @@ class MessageForm(PhaseForm):
         """
         total = self.endpoint_ns
         for one in self.rounds:
-            lines = self._select_typical_lines(one)
+            # Of a uniform exchange, two devices have the longest way.
+            is_uniform = self._is_uniform_exchange(one, self.lines)
+            lines = self.lines[:1, :2] if is_uniform else self.lines
             latency_ns = 0.0
             for messages in self._list_messages(one, lines):
                 latencies = self.graph.measure_latencies_ns(messages).reshape(len(lines), -1)
@@ -154,10 +156,6 @@ class MessageForm(PhaseForm):
             steps_ns = one.steps * (latency_ns + self.endpoint_ns)
             total += one.repeats * (steps_ns + (self.pieces - 1) * self.endpoint_ns)
         return total
-
-    def _select_typical_lines(self, one: MessageRound) -> Array:
-        """Return lines with the longest way: two devices of a uniform exchange, else all."""
-        return self.lines[:1, :2] if self._is_uniform_exchange(one, self.lines) else self.lines
 
     @property
     def ns_per_byte(self) -> float:
