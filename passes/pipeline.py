@@ -21,7 +21,11 @@ from hespas.dialects.mlir import (
     register_passes,
     report_diagnostic,
 )
-from hespas.dialects.mlir_diagnostics import find_error_position, list_attached_diagnostics
+from hespas.dialects.mlir_diagnostics import (
+    collect_errors,
+    find_error_position,
+    list_attached_diagnostics,
+)
 from hespas.dialects.program_facts import keep_step_figures
 from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
@@ -596,7 +600,7 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
                 refresh_facts(module, run)
         keeps = run.keep_facts(step.list_kept_facts(), _keeps_ops(step))
         follows = keep_step_figures(module) if step.is_builtin else contextlib.nullcontext()
-        with keeps, follows, report_raised_errors(
+        with keeps, follows, _fail_on_emitted_errors(step, module.context), report_raised_errors(
             f"pass '{step.name}'", type(step), where=run.input_name,
             remedy=f"report it to the authors of '{step.name}'",
         ):  # fmt: skip
@@ -621,6 +625,31 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
             f"pass '{step.name}' cannot read a name in the module, which is not UTF-8 text",
             where=run.input_name,
         ) from None
+
+
+@contextlib.contextmanager
+def _fail_on_emitted_errors(step: Pass, context: ir.Context) -> Iterator[None]:
+    """Raise HespasError after a pass of a package that has emitted errors of MLIR.
+
+    The bindings drop the diagnostics of a pass that does not fail.
+    """
+    if step.is_builtin:
+        yield
+        return
+    with collect_errors(context) as emitted:
+        try:
+            yield
+        except HespasError as error:
+            error.notes += emitted
+            raise
+    if emitted:
+        (_, where, text), *others = emitted
+        more = f"; and {len(others)} more error{'s' * (len(others) > 1)}" if others else ""
+        error = HespasError(
+            f"pass '{step.name}' failed: {extract_first_line(text)}{more}", where=where
+        )
+        error.notes = others
+        raise error
 
 
 def refresh_facts(module: ir.Module, run: PassRun) -> None:

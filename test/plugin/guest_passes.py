@@ -147,11 +147,11 @@ class CountTanhPass(Pass):
 
 @dataclass(frozen=True)
 class FailPass(Pass):
-    """Raise an exception of Python or of the bindings, on its own or inside Operation.walk."""
+    """Raise an exception of Python or of the bindings, or emit errors of MLIR and go on."""
 
     name: ClassVar[str] = "guest-fail"
 
-    how: str = option("key", "key, walk, lines, bindings or file")
+    how: str = option("key", "key, walk, lines, bindings, file or emit")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         if self.how == "walk":
@@ -162,6 +162,10 @@ class FailPass(Pass):
             ir.Type.parse("tensor<", module.context)
         elif self.how == "file":
             Path("no/such/file").read_text()
+        elif self.how == "emit":
+            for op in select_ops(module, "stablehlo.tanh"):
+                op.location.emit_error("tanh is slow")
+            return
         self.visit_op(module.operation)
 
     def visit_op(self, op: ir.Operation) -> ir.WalkResult:
