@@ -7,7 +7,7 @@ import functools
 import gc
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from hespas.dialects.attrs import ON_CHIP_PROGRAM, MemoryAttr, TargetAttr
@@ -174,7 +174,7 @@ def _require_module(module: Any) -> ir.Module:
 
 def _check_steps(steps: Any) -> list[PipelineStep]:
     """Return passes as a list. Raises TypeError for anything else."""
-    listed = list(steps)
+    listed = list(steps) if isinstance(steps, Iterable) else [steps]
     for step in listed:
         if not isinstance(step, PipelineStep):
             raise TypeError(
@@ -404,7 +404,7 @@ def _is_loaded(context: ir.Context, dialect: str) -> bool:
 
 
 def _suggest_option_of_pass(step: NativePass, steps: Sequence[PipelineStep]) -> str:
-    """Return how a flag is written that is the option of another pass, or ""."""
+    """Return how a flag is written that is the option of a pass, of one in the pipeline or else."""
     option, _, rest = step.text.partition("{")
     if not step.is_flag or option in NAMES:
         return ""
@@ -412,7 +412,14 @@ def _suggest_option_of_pass(step: NativePass, steps: Sequence[PipelineStep]) -> 
         if isinstance(other, Pass) and option in dict(other.list_spelled_options()):
             value = f"={rest.removesuffix('}')}" if rest else ""
             return f"did you mean --{other.name}={option}{value}?"
-    return ""
+    owners = [
+        name
+        for name in registry.list_pass_names()
+        if registry.is_builtin_pass_name(name)
+        and option in dict(registry.load_pass_class(name).list_spelled_options())
+    ]
+    shown = ", ".join(owners[:3]) + " ..." * (len(owners) > 3)
+    return f"it is an option of passes, --PASS={option}=VALUE: {shown}" if owners else ""
 
 
 def _only_marks(step: PipelineStep) -> bool:
