@@ -32,6 +32,24 @@ def capture_diagnostics(context: ir.Context) -> Iterator[list[str]]:
         handler.detach()
 
 
+@contextmanager
+def collect_errors(context: ir.Context) -> Iterator[list[tuple[str, str, str]]]:
+    """Collect the errors that are emitted, with their notes: severity, place and text of each."""
+    collected: list[tuple[str, str, str]] = []
+
+    def collect(diagnostic: ir.Diagnostic) -> bool:
+        listed = list_diagnostics(diagnostic, context)
+        is_error = listed[0][0] == "error"
+        collected.extend(listed if is_error else ())
+        return is_error
+
+    handler: Any = ir.Context.attach_diagnostic_handler(context, collect)
+    try:
+        yield collected
+    finally:
+        handler.detach()
+
+
 def find_error_position(error: ir.MLIRError, context: ir.Context) -> str:
     """Return the ``file:line:col`` of the first diagnostic of an error, or ""."""
     diagnostics = error.error_diagnostics

@@ -44,7 +44,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_bodies import has_body
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
-from hespas.dialects.resources import read_small_resource
+from hespas.dialects.resources import format_elements
 from hespas.estimators.rules.registry import STABLEHLO_DIALECTS, has_installed_rule
 from hespas.estimators.rules.stable_sorts import list_unread_positions, may_have_positions
 from hespas.estimators.work import find_cost_rule
@@ -312,7 +312,7 @@ class _ContentWriter:
             if value is None:
                 self._write_printed(op, name, attribute)
             elif name in CONSTANTS:
-                self._parts.append(ConstantValue(str(read_small_resource(op, value) or value)))
+                self._parts.append(ConstantValue(format_elements(value)))
             else:
                 self._write_value(value)
 

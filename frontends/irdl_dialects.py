@@ -12,7 +12,6 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
@@ -31,7 +30,9 @@ from hespas.dialects.mlir import (
     walk_operations,
 )
 from hespas.passes.pipeline import PassInstrumentation
+from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError, extract_first_line
+from hespas.support.suggestions import suggest_nearest
 
 SINGLE, OPTIONAL = irdl.VariadicityEnum.SINGLE, irdl.VariadicityEnum.OPTIONAL
 KNOWN = (
@@ -70,6 +71,7 @@ BUILTIN = {
     "#builtin.unit": ir.UnitAttr,
 }  # fmt: skip
 SCALAR = re.compile(r"!builtin\.(b?f\d+\w*|tf32|index|none)")
+DEFINE_REMEDY = "define the ops in an irdl.dialect"
 UNKNOWN_REMEDY = "define it in an IRDL file, or read it with --allow-unregistered-dialect"
 NAME = re.compile(r"([!#][\w.$-]+)(<?)")
 WORD = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<(\[{]|[>)\]}]|,')
@@ -359,19 +361,41 @@ def _parse_dialects(path: str) -> Iterable[Any]:
     for dialect in (builtin.Builtin, IRDL):
         context.load_dialect(dialect)
     try:
-        module = Parser(context, Path(path).read_text(), path).parse_module()
-    except OSError as error:
-        raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
+        text = read_file_bytes(path).decode()
+        module = Parser(context, text, path).parse_module()
     except ParseError as error:  # its text is the place, the line, and the message
-        place = extract_first_line(str(error))
-        raise HespasError(
-            f"not IRDL: {error.msg.rstrip('.')}",
-            where=place,
-            remedy="define the ops in an irdl.dialect",
-        ) from None
-    except (UnicodeDecodeError, VerifyException) as error:
+        raise _describe_syntax_error(error, text) from None
+    except UnicodeDecodeError:
+        raise HespasError("not IRDL text", where=path, remedy="bytecode is not read") from None
+    except VerifyException as error:
         raise HespasError(f"not IRDL: {extract_first_line(str(error))}", where=path) from None
-    return [op for op in module.ops if isinstance(op, irdl.DialectOp)]
+    dialects = [op for op in module.ops if isinstance(op, irdl.DialectOp)]
+    if not dialects:
+        raise HespasError("the file defines no dialect", where=path, remedy=DEFINE_REMEDY)
+    return dialects
+
+
+def _describe_syntax_error(error: ParseError, text: str) -> HespasError:
+    """Return the error of a text that is not IRDL, at the name that it is about."""
+    where, message = extract_first_line(str(error)), error.msg.rstrip(".")
+    remedy = "" if "irdl.dialect" in text else DEFINE_REMEDY
+    undefined = re.search(r"used but not defined: \[(%[\w.$-]+)", message)
+    path, line, column = where.rsplit(":", 2)
+    before = text.split("\n")[int(line) - 1][: int(column) - 1]
+    unknown = re.search(r"[\w.$-]+\s*$", before)
+    if undefined:
+        use = re.search(rf"{re.escape(undefined[1])}(?![\w.$-])", text)
+        start = use.start() if use else 0
+        where = (
+            f"{path}:{text.count(chr(10), 0, start) + 1}:{start - text.rfind(chr(10), 0, start)}"
+        )
+        message = f"the constraint {undefined[1]} is not defined"
+    elif "builtin.unregistered" in message and unknown:
+        name = unknown[0].strip()
+        where = f"{path}:{line}:{unknown.start() + 1}"
+        message = f"there is no op '{name}'"
+        remedy = remedy or suggest_nearest(name, [op.name for op in IRDL.operations])
+    return HespasError(f"not IRDL: {message}", where=where, remedy=remedy)
 
 
 def _get_base(op: Any) -> builtin.SymbolRefAttr | builtin.StringAttr:

@@ -27,5 +27,6 @@ def from_jax(lowered: Any) -> ir.Module:
             return clone_module(module)
     raise HespasError(
         f"cannot get a module from an object of type {type(lowered).__name__}",
-        remedy="pass jax.jit(f).lower(...) or an ir.Module of jaxlib.mlir",
+        remedy="pass the path or the contents of a file, an ir.Module of jaxlib.mlir, or what "
+        "jax.jit(f).lower(...) returns",
     )

@@ -31,6 +31,7 @@ from hespas.frontends.foreign_files import (
 )
 from hespas.frontends.quantised_types import REMEDY as QUANTISED_REMEDY
 from hespas.frontends.quantised_types import has_quantised_types, replace_quantised_types
+from hespas.frontends.unused_globals import has_globals, leave_out_unused_globals
 from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError, format_source_position
 from hespas.support.packed_data import unpack_bytes
@@ -69,7 +70,7 @@ def read_module(
         with open(name, "rb") as file:
             attribute_prefix = input_attributes.detect_attribute_prefix(file)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-                if has_quantised_types(text):
+                if has_quantised_types(text) or has_globals(text):
                     return parse_module(bytes(text), name, context)
                 text_check.check_text(text, name)
                 live = None
@@ -205,6 +206,9 @@ def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
     text_check.check_text(data, name)
     is_quantised = has_quantised_types(data)
     text = replace_quantised_types(data) if is_quantised else data
+    if has_globals(text):
+        keeps_generic_form = context.allow_unregistered_dialects
+        text = leave_out_unused_globals(text, keeps_generic_form=keeps_generic_form)
 
     def parse_text() -> ir.Module:
         with run_native_reader(name, len(text)):

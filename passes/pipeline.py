@@ -7,7 +7,7 @@ import functools
 import gc
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from hespas.dialects.attrs import ON_CHIP_PROGRAM, MemoryAttr, TargetAttr
@@ -21,7 +21,11 @@ from hespas.dialects.mlir import (
     register_passes,
     report_diagnostic,
 )
-from hespas.dialects.mlir_diagnostics import find_error_position, list_attached_diagnostics
+from hespas.dialects.mlir_diagnostics import (
+    collect_errors,
+    find_error_position,
+    list_attached_diagnostics,
+)
 from hespas.dialects.program_facts import keep_step_figures
 from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
@@ -170,7 +174,7 @@ def _require_module(module: Any) -> ir.Module:
 
 def _check_steps(steps: Any) -> list[PipelineStep]:
     """Return passes as a list. Raises TypeError for anything else."""
-    listed = list(steps)
+    listed = list(steps) if isinstance(steps, Iterable) else [steps]
     for step in listed:
         if not isinstance(step, PipelineStep):
             raise TypeError(
@@ -400,7 +404,7 @@ def _is_loaded(context: ir.Context, dialect: str) -> bool:
 
 
 def _suggest_option_of_pass(step: NativePass, steps: Sequence[PipelineStep]) -> str:
-    """Return how a flag is written that is the option of another pass, or ""."""
+    """Return how a flag is written that is the option of a pass, of one in the pipeline or else."""
     option, _, rest = step.text.partition("{")
     if not step.is_flag or option in NAMES:
         return ""
@@ -408,7 +412,14 @@ def _suggest_option_of_pass(step: NativePass, steps: Sequence[PipelineStep]) -> 
         if isinstance(other, Pass) and option in dict(other.list_spelled_options()):
             value = f"={rest.removesuffix('}')}" if rest else ""
             return f"did you mean --{other.name}={option}{value}?"
-    return ""
+    owners = [
+        name
+        for name in registry.list_pass_names()
+        if registry.is_builtin_pass_name(name)
+        and option in dict(registry.load_pass_class(name).list_spelled_options())
+    ]
+    shown = ", ".join(owners[:3]) + " ..." * (len(owners) > 3)
+    return f"it is an option of passes, --PASS={option}=VALUE: {shown}" if owners else ""
 
 
 def _only_marks(step: PipelineStep) -> bool:
@@ -596,7 +607,7 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
                 refresh_facts(module, run)
         keeps = run.keep_facts(step.list_kept_facts(), _keeps_ops(step))
         follows = keep_step_figures(module) if step.is_builtin else contextlib.nullcontext()
-        with keeps, follows, report_raised_errors(
+        with keeps, follows, _fail_on_emitted_errors(step, module.context), report_raised_errors(
             f"pass '{step.name}'", type(step), where=run.input_name,
             remedy=f"report it to the authors of '{step.name}'",
         ):  # fmt: skip
@@ -621,6 +632,31 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
             f"pass '{step.name}' cannot read a name in the module, which is not UTF-8 text",
             where=run.input_name,
         ) from None
+
+
+@contextlib.contextmanager
+def _fail_on_emitted_errors(step: Pass, context: ir.Context) -> Iterator[None]:
+    """Raise HespasError after a pass of a package that has emitted errors of MLIR.
+
+    The bindings drop the diagnostics of a pass that does not fail.
+    """
+    if step.is_builtin:
+        yield
+        return
+    with collect_errors(context) as emitted:
+        try:
+            yield
+        except HespasError as error:
+            error.notes += emitted
+            raise
+    if emitted:
+        (_, where, text), *others = emitted
+        more = f"; and {len(others)} more error{'s' * (len(others) > 1)}" if others else ""
+        error = HespasError(
+            f"pass '{step.name}' failed: {extract_first_line(text)}{more}", where=where
+        )
+        error.notes = others
+        raise error
 
 
 def refresh_facts(module: ir.Module, run: PassRun) -> None:

@@ -35,7 +35,7 @@ def read_file_bytes(path: str | os.PathLike[str], name: str = "", *, unpacks: bo
     Raises:
         HespasError: It cannot be read, or is larger than the limit, or is no file.
     """
-    where = name or str(path)
+    where = name or str(path) or '""'
     limit_bytes = read_limit_bytes()
     try:
         with open(path, "rb", opener=_open_data_file) as file:

@@ -129,7 +129,7 @@ def report_raised_errors(
         if op is not None and not (error.op_name or error.where):
             error.name_op(op)
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, passes_on) or _is_reported_elsewhere(error):
             raise
         place = _find_raising_line(error, code)
@@ -137,7 +137,7 @@ def report_raised_errors(
         raise HespasError(reason, op=op, where=where, remedy=remedy) from error
 
 
-def _is_reported_elsewhere(error: Exception) -> bool:
+def _is_reported_elsewhere(error: BaseException) -> bool:
     """Return whether the exception is no fault of the code, or holds an error of ``walk``."""
     if isinstance(error, OSError):
         return isinstance(error, BrokenPipeError) or error.errno in OUT_OF_FILES
@@ -147,7 +147,7 @@ def _is_reported_elsewhere(error: Exception) -> bool:
     return isinstance(error, MemoryError)
 
 
-def _find_raising_line(error: Exception, code: Callable[..., Any]) -> str:
+def _find_raising_line(error: BaseException, code: Callable[..., Any]) -> str:
     """Return the last line of the file of ``code`` that ran; if none ran, where it is defined."""
     import inspect
     import traceback
@@ -168,7 +168,7 @@ def _find_raising_line(error: Exception, code: Callable[..., Any]) -> str:
     return f"{line[0]}:{line[1]}"
 
 
-def _describe_exception(error: Exception) -> str:
+def _describe_exception(error: BaseException) -> str:
     text = str(error).strip()
     if text.startswith("Exception raised in callback"):
         return text.splitlines()[-1]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hespas.workflows.sweep.sweep_runner import SweepOutcome
 
 Program = Union[str, bytes, "os.PathLike[str]", ir.Module, Any]
-"""MLIR or HLO text or bytes, a file, an ``ir.Module``, or a ``jax.stages.Lowered``."""
+"""MLIR or HLO text or bytes, a file, open or by its path, an ``ir.Module``, or a ``Lowered``."""
 
 
 def read(program: Program, *, allow_unregistered: bool = False) -> ir.Module:
@@ -41,8 +41,9 @@ def read(program: Program, *, allow_unregistered: bool = False) -> ir.Module:
     Args:
         program: The path of a file (StableHLO text or bytecode, a portable artifact, what
             ``jax.export`` serialises, HLO text or an HLO protobuf, also compressed as ``.xz`` or
-            ``.gz``), the contents of such a file, an ``ir.Module``, or what
-            ``jax.jit(f).lower(...)`` returns. A string with a line break is taken as text.
+            ``.gz``), the contents of such a file as text or any kind of bytes, an open file, an
+            ``ir.Module``, or what ``jax.jit(f).lower(...)`` returns. A string with a line break is
+            taken as text.
         allow_unregistered: Whether ops of unknown dialects are accepted, in generic form. An
             estimate needs their cost: a cost rule, or the option ``kernel_cost``.
 

@@ -50,29 +50,42 @@ def load_program_source(program: Any, args: tuple[Any, ...], device: str) -> Pro
     lowered = _find_lowered_program(program, args, platform)
     if lowered is not None:
         return _take_lowered_module(program, lowered, platform)
-    module = read_program(program)
-    if is_program_text(program):
-        return ProgramSource("<text>", module)
-    if isinstance(program, (str, os.PathLike)):
-        return ProgramSource(os.fspath(program), module)
-    return ProgramSource(f"<{type(program).__name__}>", clone_module(module))
+    contents = _read_contents(program)
+    if contents is None and isinstance(program, (str, os.PathLike)):
+        return ProgramSource(os.fspath(program), read_program(program))
+    name = _name_program(program)
+    if contents is not None:
+        return ProgramSource(name, frontends.parse_module(contents, name, make_context()))
+    return ProgramSource(name, clone_module(read_program(program)))
 
 
-def is_program_text(program: Any) -> bool:
-    """Return whether a program is the contents of a file, rather than its name."""
-    if not isinstance(program, str):
-        return isinstance(program, bytes)
-    # A program on one line has a brace, which the name of a file may have too.
-    return "\n" in program or ("{" in program and not os.path.exists(program))
+def _read_contents(program: Any) -> bytes | None:
+    """Return the contents of a file that were given, or that an open file has; else None."""
+    contents = program.read() if hasattr(program, "read") else program
+    if isinstance(contents, str):
+        # A program on one line has a brace, which the name of a file may have too.
+        is_text = "\n" in contents or ("{" in contents and not os.path.exists(contents))
+        return contents.encode() if is_text or contents is not program else None
+    try:
+        return bytes(memoryview(contents))
+    except TypeError:
+        return None
+
+
+def _name_program(program: Any) -> str:
+    """Return the name of a program for messages: that of its file, else its type."""
+    name = getattr(program, "name", None) if hasattr(program, "read") else None
+    if isinstance(name, str):
+        return name
+    return "<text>" if isinstance(program, str) else f"<{type(program).__name__}>"
 
 
 def read_program(program: Any, *, allow_unregistered: bool = False) -> ir.Module:
     """Read a program as ``hespas.read`` does; raises HespasError."""
     context = make_context(allow_unregistered=allow_unregistered)
-    if isinstance(program, bytes):
-        return frontends.parse_module(program, "<bytes>", context)
-    if is_program_text(program):
-        return frontends.parse_module(program.encode(), "<text>", context)
+    contents = _read_contents(program)
+    if contents is not None:
+        return frontends.parse_module(contents, _name_program(program), context)
     if isinstance(program, (str, os.PathLike)):
         return frontends.read_module(program, context)
     if hasattr(program, "mlir_module_serialized"):  # a jax.export.Exported

@@ -146,7 +146,11 @@ def replace_file_rules(path: str, rules: Iterable[CostRule]) -> None:
         ):
             for name in names:
                 if name in table or is_own_rule(kind, name) or find(name) is not None:
-                    raise HespasError(f"the {kind} {name} has a cost rule already", where=path)
+                    raise HespasError(
+                        f"the {kind} {name} has a cost rule already",
+                        where=path,
+                        remedy="leave it out here, or where a package or another file has one",
+                    )
                 table[name] = rule
     _file_rules[path] = new
     _named_files.add(path)

@@ -76,7 +76,7 @@ def load_rule_file(path: str) -> None:
         module.__file__ = path
         # An import would write __pycache__ into the folder of the user.
         exec(compile(source, path, "exec"), vars(module))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
         raise HespasError(f"the cost rules cannot be imported: {reason}", where=path) from error
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar
 
 from hespas.dialects.mlir import (
     PassManager,
     find_attribute,
+    find_ops,
     get_attribute,
     get_defining_op,
     has_static_shape,
@@ -17,12 +17,12 @@ from hespas.dialects.mlir import (
     replace_op,
 )
 from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
-from hespas.dialects.op_kinds import COMPOSITES, SCANS
-from hespas.dialects.resources import BLOB, find_resource_name
+from hespas.dialects.op_kinds import COMPOSITES, CONSTANTS, SCANS
+from hespas.dialects.resources import find_resource_name, read_resource_digits
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
-from hespas.passes.prepare.scalars import CONSTANTS, read_splat_constant
+from hespas.passes.prepare.scalars import read_splat_constant
 from hespas.passes.prepare.shape_arithmetic import convert_shape_arithmetic
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
@@ -246,22 +246,12 @@ def inline_resources(module: ir.Module) -> None:
 
     PyTorch's exporters keep weights so. Resources that a printer left out stay as they are.
     """
-    found: list[tuple[ir.Operation, str]] = []
-
-    def find_resource(op: ir.Operation) -> ir.WalkResult:
-        if op.name in CONSTANTS:
-            name = find_resource_name(find_attribute(op, "value"))
-            if name:
-                found.append((op, name))
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(find_resource)
-    if not found:
-        return
-    blobs = dict(re.findall(BLOB, str(module), re.MULTILINE))
-    for op, name in found:
-        if name in blobs:
-            _write_elements(op, name, blobs[name])
+    for op in find_ops(module.operation, CONSTANTS):
+        value = find_attribute(op, "value")
+        name = find_resource_name(value)
+        digits = read_resource_digits(value) if value is not None and name else ""
+        if digits:
+            _write_elements(op, name, digits)
 
 
 def _write_elements(op: ir.Operation, resource: str, digits: str) -> None:

@@ -25,7 +25,7 @@ from hespas.dialects.op_kinds import (
     TUPLE_ELEMENTS,
     TUPLES,
 )
-from hespas.dialects.resources import read_small_resource
+from hespas.dialects.resources import read_resource
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.records import record
 
@@ -218,7 +218,7 @@ class ScalarEvaluator:
             return (
                 operand_value
                 if operand_value is None
-                else _cast_number(op.results[number].type, operand_value)
+                else cast_number(op.results[number].type, operand_value)
             )
         if name in TUPLE_ELEMENTS:
             maker = get_defining_op(op.operands[0])
@@ -256,7 +256,7 @@ class ScalarEvaluator:
         if kind == "compare":
             return COMPARE[read_comparison_direction(op)](*values)
         result = ARITHMETIC[kind](*values)
-        return result if result is None else _cast_number(op.results[0].type, result)
+        return result if result is None else cast_number(op.results[0].type, result)
 
     def _evaluate_slice(self, op: ir.Operation) -> ScalarSteps:
         """Evaluate a slice of one element, such as that of a scan over ``arange``."""
@@ -301,7 +301,7 @@ class ScalarEvaluator:
         if op.name in CONSTANTS:
             return _read_constant_element(op, index)
         if kind == "iota":
-            return _cast_number(array.type, index[get_attribute(op, "iota_dimension").value])
+            return cast_number(array.type, index[get_attribute(op, "iota_dimension").value])
         is_copy = op.name in BARRIERS or kind in ELEMENT_COPIES
         if not is_copy and kind not in ARITHMETIC:
             return (yield array)
@@ -313,7 +313,7 @@ class ScalarEvaluator:
                 return None
             numbers.append(element)
         result = numbers[0] if is_copy else ARITHMETIC[kind](*numbers)
-        return result if result is None else _cast_number(array.type, result)
+        return result if result is None else cast_number(array.type, result)
 
     def _evaluate_reduction(self, op: ir.Operation) -> ScalarSteps:
         """Evaluate a reduction of equal elements that leaves them as they are, such as ``all``."""
@@ -455,7 +455,7 @@ def read_splat_constant(op: ir.Operation) -> Number | None:
     splat = attr.get_splat_value()
     is_float = isinstance(attr, ir.DenseFPElementsAttr)
     number = (ir.FloatAttr if is_float else ir.IntegerAttr)(splat).value
-    return _cast_number(op.results[0].type, number)
+    return cast_number(op.results[0].type, number)
 
 
 def _read_constant_element(op: ir.Operation, index: Sequence[int]) -> Number | None:
@@ -468,7 +468,7 @@ def _read_constant_element(op: ir.Operation, index: Sequence[int]) -> Number | N
     for each, size in zip(index, kind.shape, strict=True):
         position = position * size + each
     try:
-        return _cast_number(kind, attr[position])
+        return cast_number(kind, attr[position])
     except TypeError:  # integers below 8 bits: the bindings cannot index them
         return None
 
@@ -479,12 +479,12 @@ def _read_elements(op: ir.Operation) -> ir.DenseIntElementsAttr | ir.DenseFPElem
         attr = op.attributes["value"]
     except TypeError:  # complex elements: the bindings cannot hold them
         return None
-    attr = read_small_resource(op, attr) or attr
+    attr = read_resource(attr) or attr
     is_read = isinstance(attr, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr)
     return attr if is_read else None
 
 
-def _cast_number(kind: ir.Type, number: Number) -> Number | None:
+def cast_number(kind: ir.Type, number: Number) -> Number | None:
     """Convert a number to a tensor's element type.
 
     Integers wrap around; a number that is not finite has no integer value, which gives None.

@@ -23,6 +23,7 @@ from hespas.dialects.op_bodies import get_terminator, list_read_values
 from hespas.dialects.op_kinds import BARRIERS, LOOPS
 from hespas.estimators.op_content import render_op_text
 from hespas.passes.base import PassRun, option
+from hespas.passes.prepare.endless_loops import Iteration, always_continues, find_counter_step
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import (
     ARITHMETIC,
@@ -46,6 +47,7 @@ from hespas.support.errors import (
 from hespas.support.records import record
 
 MAX_LOOP_STEPS = 100_000  # iterations to evaluate of a loop that is not a simple counted loop
+SHORT_LOOP_STEPS = 64  # iterations of a loop before it is asked whether it ends at all
 ASSUMED_TRIPS = 1  # of a loop that depends on data, if its condition has no maximum either
 STATED_NOTE = "trip count from the module"
 MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
@@ -56,9 +58,6 @@ MAX_EXECUTIONS = 2_000  # of a loop whose count is found for each of them
 
 # Ops of which an element depends on the same elements of the operands, or on single numbers.
 LANE_OPS = frozenset((*ARITHMETIC, "broadcast_in_dim", "compare", "constant", "convert", "select"))
-
-# The condition of a loop, and the values of the next iteration.
-_Iteration = tuple[ir.Value, list[ir.Value]]
 
 
 @record(frozen=True)
@@ -223,7 +222,7 @@ def _count_iterations(
     carried: Sequence[int],
     state: Mapping[int, Number],
     most_steps: int,
-    lane: _Iteration | None = None,
+    lane: Iteration | None = None,
 ) -> int | None:
     """Count the iterations of a loop, or of a lane, by running it; None after ``most_steps``."""
     for count, continues, known in _run_loop(loop, scalars, carried, state, lane):
@@ -231,6 +230,10 @@ def _count_iterations(
             return None
         if not continues:
             return count
+        if count == SHORT_LOOP_STEPS:
+            iteration = lane or _read_iteration(loop)
+            if always_continues(loop, iteration, scalars, state, most_steps):
+                return None
     return None
 
 
@@ -267,7 +270,7 @@ def _find_trips_of_lanes(
     return longest
 
 
-def _mixes_lanes(lane: _Iteration, carried: Sequence[int]) -> bool:
+def _mixes_lanes(lane: Iteration, carried: Sequence[int]) -> bool:
     """Return whether what decides about a lane reads others, or ops that may do so."""
     condition, steps = lane
     pending, seen = [condition, *(steps[number] for number in carried)], set[ir.Value]()
@@ -417,7 +420,7 @@ def _is_endless(
     loop: ir.Operation,
     scalars: ScalarEvaluator,
     states: Sequence[Mapping[int, Number]],
-    lane: _Iteration | None,
+    lane: Iteration | None,
 ) -> bool:
     """Return whether a loop that counted evenly in its last three states goes on too long."""
     first, second, third = states[-3:]
@@ -437,9 +440,9 @@ def _run_loop(
     scalars: ScalarEvaluator,
     numbers: Collection[int],
     state: Mapping[int, Number],
-    iteration: _Iteration | None = None,
+    iteration: Iteration | None = None,
 ) -> Iterator[tuple[int, Number | None, Mapping[int, Number]]]:
-    """Run a loop on some of its carried values until none of them changes.
+    """Run a loop on some of its carried values until they are as they have been before.
 
     Args:
         loop: The loop.
@@ -453,24 +456,27 @@ def _run_loop(
     """
     cond, body = (region.blocks[0] for region in loop.regions)
     test, steps = iteration or _read_iteration(loop)
+    earlier: Mapping[int, Number] = state
     for count in itertools.count():
         bindings = {cond.arguments[i]: v for i, v in state.items()}
         yield count, scalars.evaluate_with_bindings(test, bindings), state
         bindings = {body.arguments[i]: v for i, v in state.items()}
         new = {i: scalars.evaluate_with_bindings(steps[i], bindings) for i in numbers}
         known = {i: v for i, v in new.items() if v is not None}
-        if known == state:
+        if known in (state, earlier):
             return
+        if count & (count - 1) == 0:  # a round of any length is found once it is as long as this
+            earlier = known
         state = known
 
 
-def _read_iteration(loop: ir.Operation) -> _Iteration:
+def _read_iteration(loop: ir.Operation) -> Iteration:
     """Return the condition of a loop, and what its body returns."""
     cond, body = (region.blocks[0] for region in loop.regions)
     return get_terminator(cond).operands[0], list(get_terminator(body).operands)
 
 
-def _find_longest_lane(loop: ir.Operation, scalars: ScalarEvaluator) -> _Iteration | None:
+def _find_longest_lane(loop: ir.Operation, scalars: ScalarEvaluator) -> Iteration | None:
     """Find what the lane that runs longest computes; None for a loop that is not one of lanes.
 
     ``jax.vmap`` makes a loop that runs while the condition of any lane holds. Lanes of which it
@@ -610,7 +616,7 @@ def _solve_counted_loop(
     if test is None or get_op_kind(test) != "compare" or len(moving) != 1:
         return None
     counter = moving[0]
-    step = _find_counter_step(
+    step = find_counter_step(
         get_terminator(body).operands[counter], body.arguments[counter], scalars
     )
     direction = read_comparison_direction(test)
@@ -628,28 +634,6 @@ def _solve_counted_loop(
 
 
 MIRROR = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
-
-
-def _find_counter_step(
-    value: ir.Value, counter: ir.Value, scalars: ScalarEvaluator
-) -> Number | None:
-    """Find the sum of the constants that are added to a counter to get a value, or None."""
-    total: Number = 0
-    stands_for: dict[ir.Value, ir.Value] = {}
-    while (value := trace_value(value, scalars.functions, stands_for)) != counter:
-        op = get_defining_op(value)
-        kind = "" if op is None else get_op_kind(op)
-        if op is None or kind not in ("add", "subtract"):
-            return None
-        value, step_value = op.operands
-        step = scalars.evaluate_with_bindings(step_value, {})
-        if step is None and kind == "add":
-            value, step_value = step_value, value
-            step = scalars.evaluate_with_bindings(step_value, {})
-        if step is None:
-            return None
-        total += step if kind == "add" else -step
-    return total
 
 
 def _count_many_steps(start: Number, bound: Number, step: Number, direction: str) -> int | None:

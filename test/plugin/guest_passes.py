@@ -6,6 +6,7 @@ installed package.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,11 +148,11 @@ class CountTanhPass(Pass):
 
 @dataclass(frozen=True)
 class FailPass(Pass):
-    """Raise an exception of Python or of the bindings, on its own or inside Operation.walk."""
+    """Raise an exception of Python or of the bindings, or emit errors of MLIR and go on."""
 
     name: ClassVar[str] = "guest-fail"
 
-    how: str = option("key", "key, walk, lines, bindings or file")
+    how: str = option("key", "key, walk, lines, bindings, file, exit or emit")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         if self.how == "walk":
@@ -162,6 +163,12 @@ class FailPass(Pass):
             ir.Type.parse("tensor<", module.context)
         elif self.how == "file":
             Path("no/such/file").read_text()
+        elif self.how == "exit":
+            sys.exit(3)
+        elif self.how == "emit":
+            for op in select_ops(module, "stablehlo.tanh"):
+                op.location.emit_error("tanh is slow")
+            return
         self.visit_op(module.operation)
 
     def visit_op(self, op: ir.Operation) -> ir.WalkResult:

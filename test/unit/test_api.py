@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import hespas
@@ -258,3 +263,46 @@ def test_a_program_on_one_line_is_no_name_of_a_file(tmp_path, monkeypatch) -> No
     assert str(hespas.read("{a}.mlir")) == str(hespas.read(TEXT))
     with pytest.raises(hespas.HespasError, match="cannot read it: No such file"):
         hespas.read("a.mlir")
+
+
+ADD = """func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.add %x, %x : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (bytes, "<bytes>"),
+        (bytearray, "<bytearray>"),
+        (memoryview, "<memoryview>"),
+        (lambda data: np.frombuffer(data, np.uint8), "<ndarray>"),
+        (io.BytesIO, "<BytesIO>"),
+        (lambda data: io.StringIO(data.decode()), "<StringIO>"),
+        (lambda data: open("add.mlir", "rb"), "add.mlir"),  # noqa: SIM115
+        (lambda data: open("add.mlir"), "add.mlir"),  # noqa: SIM115
+    ],
+)
+def test_the_contents_of_a_file_may_be_any_kind_of_bytes_or_an_open_file(
+    make: Callable[[bytes], Any], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("add.mlir").write_text(ADD)
+    assert name in str(hespas.read(make(ADD.encode())).operation.location)
+    estimate = hespas.estimate(make(ADD.encode()), target="H100_80GB", form="as-is")
+    expected = hespas.estimate(ADD, target="H100_80GB", form="as-is")
+    assert estimate.step_time_s == expected.step_time_s
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ([ADD], "from an object of type list; pass the path or the contents of a file"),
+        ("", '"": error: cannot read it: No such file or directory'),
+    ],
+)
+def test_what_is_no_program_is_refused(program: Any, message: str) -> None:
+    with pytest.raises(hespas.HespasError, match=re.escape(message)):
+        hespas.read(program)

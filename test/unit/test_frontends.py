@@ -277,7 +277,7 @@ def test_from_jax() -> None:
             "torch_mlir.fx.export_and_import",
         ),
         (
-            "ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>",
+            "%0 = ml_program.global_load @seed : tensor<i64>",
             "ml_program",
             "torch_mlir.fx.export_and_import",
         ),

@@ -263,7 +263,8 @@ def test_rules_of_one_program_do_not_hold_for_another(unknown: Path) -> None:
         ("RULES = 3", "the file defines no RULES"),
         ("import no_such_module", "cannot be imported: ModuleNotFoundError"),
         (RULES.replace("guest.scale", "stablehlo.add"), "the op stablehlo.add has a cost rule"),
-        (RULES + "RULES += RULES", "the op guest.scale has a cost rule already"),
+        (RULES + "RULES += RULES", "the op guest.scale has a cost rule already; leave it out"),
+        (RULES + "exit(3)", "the cost rules cannot be imported: SystemExit: 3"),
         (RULES.replace('"mix"', '"TopK"'), "the custom call TopK has a cost rule already"),
     ],
 )

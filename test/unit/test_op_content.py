@@ -135,6 +135,21 @@ def test_the_value_of_a_resource_counts_inside_loops_as_that_of_a_constant():
     assert digest_loop(resource, "00") == digest_loop("dense<false>") != digest_loop(resource, "01")
 
 
+@pytest.mark.parametrize("count", [9, 40_000])
+def test_the_elements_of_a_large_resource_count_and_its_name_does_not(count: int) -> None:
+    def digest_elements(name: str, last: str) -> str:
+        kind = f"tensor<{count}xi8>"
+        loop = f"""%0 = stablehlo.while(%i = %a) : {F} cond {{
+          %c = stablehlo.constant dense_resource<{name}> : {kind}
+          %t = stablehlo.custom_call @test(%c) : ({kind}) -> tensor<i1>
+          stablehlo.return %t : tensor<i1>
+        }} do {{ stablehlo.return %i : {F} }}"""
+        blob = "0x01000000" + "07" * (count - 1) + last
+        return digest(loop, f'{{-# dialect_resources: {{ builtin: {{ {name}: "{blob}" }} }} #-}}')
+
+    assert digest_elements("a", "01") == digest_elements("b", "01") != digest_elements("a", "02")
+
+
 def test_names_of_functions_do_not_count_and_their_contents_do():
     function = f"func.func private @NAME(%x: {F}) -> {F} {{ %0 = stablehlo.KIND %x : {F} return %0 : {F} }}"  # noqa: E501
     call = f"%0 = func.call @NAME(%a) : ({F}) -> {F}"

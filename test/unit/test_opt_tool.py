@@ -189,6 +189,12 @@ def test_ops_of_an_irdl_file_are_accepted_and_verified(body, message, capsys) ->
 
 def test_an_irdl_file_that_is_none(capsys) -> None:
     Path("wrong.irdl").write_text("irdl.dialect @guest {\n  irdl.operation }\n")
+    Path("misspelt.irdl").write_text("irdl.dialect @guest {\n  irdl.operatoin @x {} }\n")
+    Path("undefined.irdl").write_text(
+        "irdl.dialect @g { irdl.operation @x {\n  irdl.operands(x: %10)\n  irdl.results(y: %1)\n} }"
+    )
+    Path("none.irdl").write_text("module {}")
+    Path("bytes.irdl").write_bytes(b"ML\xefR")
     Path("predicate.irdl").write_text(
         'irdl.dialect @g { irdl.operation @x { %0 = irdl.c_pred "p" irdl.operands(x: %0) } }'
     )
@@ -199,7 +205,12 @@ def test_an_irdl_file_that_is_none(capsys) -> None:
     assert run("m.mlir", "--irdl-file=guest.irdl", "--irdl-file=guest.irdl") == 1
     assert "the dialect guest is defined twice" in capsys.readouterr().err
     for name, message in (
-        ("wrong.irdl", ":2:18: error: not IRDL: expect symbol name; define the ops in"),
+        ("wrong.irdl", ":2:18: error: not IRDL: expect symbol name\n"),
+        ("m.mlir", ":1:1: error: not IRDL: there is no op 'func.func'; define the ops in an irdl"),
+        ("misspelt.irdl", ":2:3: error: not IRDL: there is no op 'irdl.operatoin'; did you mean"),
+        ("undefined.irdl", ":2:20: error: not IRDL: the constraint %10 is not defined\n"),
+        ("none.irdl", ": error: the file defines no dialect; define the ops in an irdl.dialect"),
+        ("bytes.irdl", ": error: not IRDL text; bytecode is not read"),
         ("absent.irdl", ": error: cannot read it"),
         ("twice.irdl", ": error: g.x is defined twice"),
         ("base.irdl", ": error: g.x: irdl.base @g::@t is unknown; write"),

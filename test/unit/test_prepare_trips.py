@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from support.paths import ROOT
 
 import hespas
 from hespas import frontends, passes
@@ -20,7 +21,7 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.prepare import PreparePass
-from hespas.passes.prepare.scalars import read_splat_constant
+from hespas.passes.prepare.scalars import ScalarEvaluator, read_splat_constant
 
 Parse = Callable[[str], ir.Module]
 
@@ -351,3 +352,18 @@ def test_a_run_takes_the_trip_count_of_loops_of_data(
         cache="none",
     ).rows
     assert [row["flops"] for row in rows] == [flops[10], flops[1000]]
+
+
+def test_a_loop_that_does_not_end_is_not_run_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[ir.Value] = []
+    evaluate = ScalarEvaluator.evaluate_with_bindings
+
+    def count_and_evaluate(self, value, bound):
+        evaluated.append(value)
+        return evaluate(self, value, bound)
+
+    monkeypatch.setattr(ScalarEvaluator, "evaluate_with_bindings", count_and_evaluate)
+    path = ROOT / "test/lit/write-trip-counts/endless.mlir"
+    counts, warnings = loops(frontends.read_module(path, make_context()))
+    assert counts == [1, 1, 1, 1, 1, 128, 98, 91] and len(warnings) == 5
+    assert len(evaluated) < 5000

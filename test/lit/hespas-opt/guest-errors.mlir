@@ -3,6 +3,8 @@
 // RUN: not hespas-opt %s --guest-fail=how=lines 2>&1 | filecheck %s --check-prefix=LINES
 // RUN: not hespas-opt %s --guest-fail=how=bindings 2>&1 | filecheck %s --check-prefix=BINDINGS
 // RUN: not hespas-opt %s --guest-fail=how=file 2>&1 | filecheck %s --check-prefix=FILE
+// RUN: not hespas-opt %s --guest-fail=how=exit --mlir-print-ir-after-failure 2>&1 | filecheck %s --check-prefix=EXIT
+// RUN: not hespas-opt %s --guest-fail=how=emit 2>&1 | filecheck %s --check-prefix=EMIT
 // RUN: not hespas-opt %s --guest-undecorated 2>&1 | filecheck %s --check-prefix=UNDECORATED
 // RUN: hespas-opt %s --guest-flat-annotate | filecheck %s --check-prefix=FLAT
 // RUN: not hespas-opt %s --guest-flat-annotate=result=unknown 2>&1 | filecheck %s --check-prefix=RAISED
@@ -31,6 +33,10 @@
 // KEY: guest-errors.mlir: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised KeyError: '{{builtin.module|stablehlo.tanh}}'; report it to the authors of 'guest-fail'
 // LINES: guest-errors.mlir: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised ValueError: first line; report
 // BINDINGS: guest-errors.mlir: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised MLIRError: {{.+}}; report
+// EMIT: guest-errors.mlir:[[# @LINE + 41]]:8: error: pass 'guest-fail' failed: tanh is slow
+// EMIT-NOT: func.func
+// EXIT: IR Dump After guest-fail{how=exit} Failed
+// EXIT: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised SystemExit: 3; report it
 // FILE: raised FileNotFoundError: [Errno 2] No such file or directory: 'no/such/file'; report
 
 /// A class that would run without its options is refused; the list of passes says why.

@@ -11,6 +11,7 @@
 // RUN: not hespas-opt %s "--roofline-annotate=node={H100_80GB" 2>&1 | filecheck %s --check-prefix=OPEN
 // RUN: not hespas-opt %s --roofline-annotate node=H100_80GB 2>&1 | filecheck %s --check-prefix=WORD
 // RUN: not hespas-opt %s --roofline-annotate --node=H100_80GB 2>&1 | filecheck %s --check-prefix=MISPLACED
+// RUN: not hespas-opt %s --block-limit=3 --cse 2>&1 | filecheck %s --check-prefix=OPTION
 // RUN: not hespas-opt %s -p "roofline-annotate=node=H100_80GB" 2>&1 | filecheck %s --check-prefix=EQUALS
 // RUN: not hespas-opt %s -p "split-linear(block-limit=64)" 2>&1 | filecheck %s --check-prefix=BRACKETS
 // RUN: not hespas-opt %s -p "split-linear cse,emit-chakra roofline-annotate" 2>&1 | filecheck %s --check-prefix=SPACE
@@ -31,6 +32,7 @@
 // COLON: cannot read the options from ':H100_80GB'; write node=H100_80GB
 // OPEN: the value of option 'node' has no end: {H100_80GB
 // WORD: unrecognized arguments: node=H100_80GB; the options of a pass follow '=': --roofline-annotate=node=H100_80GB
+// OPTION: there is no option or pass --block-limit; it is an option of passes, --PASS=block-limit={{VALUE}}: split-individual, split-linear
 // MISPLACED: there is no option or pass --node; did you mean --roofline-annotate=node=H100_80GB?
 // EQUALS: cannot read the pass 'roofline-annotate=node=H100_80GB'; write roofline-annotate{node=H100_80GB}
 // BRACKETS: cannot read the pass 'split-linear(block-limit=64)'; write split-linear{block-limit=64}
