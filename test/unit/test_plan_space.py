@@ -18,9 +18,9 @@ from hespas.workflows.planning import layout_space, plan_result, plan_search, pr
 from hespas.workflows.planning.layout_bounds import (
     CommBounds,
     NoSketchFamily,
+    SketchFamily,
     SketchSample,
     StepBound,
-    build_sketch_family,
     check_member,
     group_families,
     make_point,
@@ -127,9 +127,9 @@ def make_ops(point: dict[str, int]) -> list[SketchOp]:
 @given(st.sampled_from([1, 2, 8]), st.sampled_from([1, 4, 16]), st.sampled_from([1, 3, 6]))
 def test_sketches_follow_from_those_of_a_few(data: int, tensor: int, batch: int) -> None:
     variants = [(name, {**POINT, name: 2 * size}) for name, size in POINT.items()]
-    family = build_sketch_family(
+    family = SketchFamily(
         SketchSample(POINT, make_ops(POINT)),
-        [(name, SketchSample(point, make_ops(point))) for name, point in variants],
+        {name: SketchSample(point, make_ops(point)) for name, point in variants},
     )
     point = {"data": data, "tensor": tensor, "batch": batch}
     assert family.derive_sketch(point) == make_ops(point)
@@ -140,9 +140,9 @@ def test_sketches_follow_from_those_of_a_few(data: int, tensor: int, batch: int)
 def test_an_axis_of_one_size_needs_no_other(tensor: int, batch: int) -> None:
     variants = [(name, {**POINT, **change}) for name, change in
                 (("tensor", {"tensor": 1}), ("batch", {"batch": 2}))]  # fmt: skip
-    family = build_sketch_family(
+    family = SketchFamily(
         SketchSample(POINT, make_ops(POINT)),
-        [(name, SketchSample(point, make_ops(point))) for name, point in variants],
+        {name: SketchSample(point, make_ops(point)) for name, point in variants},
     )
     point = {"data": 2, "tensor": tensor, "batch": batch}
     assert family.derive_sketch(point) == make_ops(point)
@@ -153,13 +153,13 @@ def test_layouts_whose_sizes_are_no_powers_are_no_family() -> None:
     odd = replace(other[1], sizes=(1, 129, *other[1].sizes[2:]))
     sample = SketchSample({**POINT, "batch": 2}, [other[0], odd, *other[2:]])
     with pytest.raises(NoSketchFamily, match="no powers of batch"):
-        build_sketch_family(SketchSample(POINT, base), [("batch", sample)])
+        SketchFamily(SketchSample(POINT, base), {"batch": sample})
     with pytest.raises(NoSketchFamily, match="have other ops"):
-        build_sketch_family(SketchSample(POINT, base), [("batch", SketchSample(POINT, base[1:]))])
+        SketchFamily(SketchSample(POINT, base), {"batch": SketchSample(POINT, base[1:])})
 
 
 def test_a_member_with_other_compute_is_found() -> None:
-    family = build_sketch_family(SketchSample(POINT, make_ops(POINT)), [])
+    family = SketchFamily(SketchSample(POINT, make_ops(POINT)), {})
     slower = [replace(op, runs=op.runs + 1) for op in make_ops(POINT)]
     with pytest.raises(NoSketchFamily, match="does not follow"):
         check_member(family, SketchSample(POINT, slower))
