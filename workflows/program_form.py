@@ -9,7 +9,7 @@ program has been read.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hespas import configs
@@ -196,7 +196,7 @@ def check_compile_options(request: FormRequest) -> None:
             f"{request.form}",
             remedy=_suggest_compiled_form(request),
         )
-    _build_step(XlaOptimizePass.name, collect_compile_options(request))
+    build_pass_step(XlaOptimizePass.name, collect_compile_options(request))
 
 
 def collect_compile_options(request: FormRequest) -> dict[str, str | bool]:
@@ -311,7 +311,7 @@ def _build_fused_form(state: ProgramState, request: FormRequest) -> ProgramForm:
         options["ragged"] = "grouped"
     if request.overlap and (request.overlap != "xla" or "overlap" not in options):
         options["overlap"] = request.overlap
-    return ProgramForm((_build_step("fuse", options),), "fused by hespas")
+    return ProgramForm((build_pass_step("fuse", options),), "fused by hespas")
 
 
 def choose_fusion_options(node: NodeSpec) -> dict[str, str]:
@@ -360,10 +360,11 @@ def _build_compiled_form(request: FormRequest) -> ProgramForm:
     kind = "asynchronous" if options[ASYNC_OPTION] == "keep" else "serial"
     option_text = f"; xla-optimize: {request.xla_options}" if request.xla_options else ""
     return ProgramForm(
-        (_build_step(XlaOptimizePass.name, options),),
+        (build_pass_step(XlaOptimizePass.name, options),),
         f"compiled by XLA for {name}: {order}, with {kind} collectives{option_text}",
     )
 
 
-def _build_step(name: str, options: Mapping[str, str | bool]) -> Pass:
-    return build_pass(registry.load_pass_class(name), dict(options))
+def build_pass_step(name: str, options: dict[str, str | bool]) -> Pass:
+    """Build a pass from options as text; raises UsageError."""
+    return build_pass(registry.load_pass_class(name), options)

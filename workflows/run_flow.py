@@ -25,9 +25,9 @@ from hespas.dialects.program_facts import (
 from hespas.dialects.xla import MEMORY_PLAN_PARTS
 from hespas.frontends.function_lowering import select_lowering_platform
 from hespas.frontends.lowered_platform import infer_platform, settle_platform
-from hespas.passes import pipeline, registry
+from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
-from hespas.passes.base import FACTS, Pass, PassRun, build_pass, option, spell_as_flag
+from hespas.passes.base import FACTS, Pass, PassRun, option, spell_as_flag
 from hespas.passes.compile.compiler_estimates import MEMORY_FACT, PLANNED_PROGRAM
 from hespas.passes.compile.hlo_origin import SCHEDULER
 from hespas.passes.emit import module_stats
@@ -52,6 +52,7 @@ from hespas.workflows.compiler_rematerialisation import find_rematerialisation
 from hespas.workflows.fusible_ops import has_fusible_pair
 from hespas.workflows.program_form import (
     ProgramForm,
+    build_pass_step,
     choose_program_form,
     inspect_program,
     run_fallible_steps,
@@ -309,15 +310,6 @@ def create_pass_run(
     )
 
 
-def set_planned_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:
-    """Set the sizes of symbolic dimensions that a plan gives; raises HespasError.
-
-    It is done before any pass, because every form of the program needs it first.
-    """
-    if plan.dims:
-        _set_sizes(module, plan, run)
-
-
 def _set_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:
     """Set the sizes of symbolic dimensions, those that a plan gives or assumed ones."""
     try:
@@ -369,8 +361,9 @@ def prepare_program(
     def read_source() -> RunOutcome:
         source = RunOutcome(module or memo.read_program(plan), run, key=key)
         infer_platform(source.module)
-        if not read_exported_platforms(source.module):
-            set_planned_sizes(source.module, plan, run)
+        # Sizes that are given come before any pass, because every form of the program needs them.
+        if plan.dims and not read_exported_platforms(source.module):
+            _set_sizes(source.module, plan, run)
         return source
 
     source = memo.get_or_make("source", key, read_source)
@@ -419,7 +412,7 @@ def _prepare_in_form(plan: RunPlan, program: RunOutcome, form: ProgramForm) -> R
         options: dict[str, str | bool] = {}
         if plan.trip_count is not None:
             options["trip-count"] = str(plan.trip_count)
-        program.apply_steps([build_pass(registry.load_pass_class("prepare"), options)])
+        program.apply_steps([build_pass_step("prepare", options)])
     return replace(program, form=form)
 
 

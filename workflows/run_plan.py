@@ -25,7 +25,12 @@ from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_file import check_writable_file
 from hespas.support.output_folder import check_writable_folder
 from hespas.workflows.network_settings import NetworkSettings, SimulatedNetwork
-from hespas.workflows.program_form import FUSE, FormRequest, check_compile_options
+from hespas.workflows.program_form import (
+    FUSE,
+    FormRequest,
+    build_pass_step,
+    check_compile_options,
+)
 from hespas.workflows.run_config import MEASURING, STEP, RunConfig
 
 LINEAR = "linear"
@@ -251,11 +256,6 @@ def select_network_settings(config: RunConfig) -> NetworkSettings:
 def load_system(name: str | None) -> SystemSpec | None:
     """Load a system preset or folder; raises HespasError."""
     return configs.load_system(name) if name else None
-
-
-def build_pass_step(name: str, options: dict[str, str | bool]) -> Pass:
-    """Build a pass from options as text; raises UsageError."""
-    return build_pass(registry.load_pass_class(name), options)
 
 
 def collect_annotate_options(config: RunConfig) -> dict[str, str | bool]:
