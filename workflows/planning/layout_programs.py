@@ -193,7 +193,9 @@ class LayoutPrograms:
         }
         answers = dict(zip(cells, self._run_tasks([*cells.values()], "sketches made"), strict=True))
         return [
-            answer if isinstance(answer := answers[path], HespasError) else _read_sketch(path)
+            answer
+            if isinstance(answer := answers[path], HespasError)
+            else [SketchOp.from_json(data) for data in json.loads(Path(path).read_text())]
             for path in paths
         ]
 
@@ -213,10 +215,6 @@ class LayoutPrograms:
             if isinstance(answer, HespasError):
                 answer.where = answer.where or self.program
         return answers
-
-
-def _read_sketch(path: str) -> list[SketchOp]:
-    return [SketchOp.from_json(data) for data in json.loads(Path(path).read_text())]
 
 
 @dataclass(kw_only=True)

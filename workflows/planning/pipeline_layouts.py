@@ -214,14 +214,8 @@ def list_study_words(runs: LayoutRuns, candidate: LayoutCandidate, form: str) ->
     sizes = [f"{n}={size}" for n, size in mesh.items() if n != PIPELINE and size > 1]
     words = ["hespas", "study", "pipeline", "--ranks", str(mesh[PIPELINE])]
     words += ["--mesh", ",".join(sizes)] if sizes else []
-    words += [
-        "--schedules",
-        options[SCHEDULE],
-        "--microbatches",
-        options[ACCUMULATE],
-        "--node",
-        runs.node,
-    ]
+    words += ["--schedules", options[SCHEDULE], "--microbatches", options[ACCUMULATE]]
+    words += ["--node", runs.node]
     words += ["--system", runs.system] if runs.system else []
     words += ["--form", form] if form != PipelineRequest.form else []
     if options[SCHEDULE] == INTERLEAVED:

@@ -244,7 +244,12 @@ class SweepCellFactory:
             RESULT,
             estimator,
             parts,
-            sharing=_list_shared(program, sent, node.file),
+            # The program costs most, and the node least.
+            sharing=(
+                program,
+                *(repr(sent.get(name)) for name in SHARED_KEYS),
+                node.file["label"] if node.file else "",
+            ),
             size_bytes=self._program_size(program),
             provenance={f"{name}_sha256": value or None for name, value in content.items()},
         )
@@ -269,14 +274,6 @@ class SweepCellFactory:
             os.path.basename(program), payload, key, estimator=DEVICES, version="1",
             sharing=(program,), size_bytes=size_bytes,
         )  # fmt: skip
-
-
-def _list_shared(
-    program: str, config: dict[str, Any], node_file: dict[str, Any] | None
-) -> tuple[str, ...]:
-    """List what a cell may share with others: its program first, its node last."""
-    values = [repr(config.get(name)) for name in SHARED_KEYS]
-    return (program, *values, node_file["label"] if node_file else "")
 
 
 def _read_config(keys: SweepCell) -> RunConfig:
