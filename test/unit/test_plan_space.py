@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,13 @@ from hespas import configs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.report.plan_page import render_plan_page
-from hespas.workflows.planning import layout_space, plan_result, plan_search, program_sketch
+from hespas.workflows.planning import (
+    layout_programs,
+    layout_space,
+    plan_result,
+    plan_search,
+    program_sketch,
+)
 from hespas.workflows.planning.layout_bounds import (
     CommBounds,
     NoSketchFamily,
@@ -26,6 +33,7 @@ from hespas.workflows.planning.layout_bounds import (
     make_point,
     plan_families,
 )
+from hespas.workflows.planning.layout_programs import LayoutPrograms
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -156,6 +164,19 @@ def test_layouts_whose_sizes_are_no_powers_are_no_family() -> None:
         SketchFamily(SketchSample(POINT, base), {"batch": sample})
     with pytest.raises(NoSketchFamily, match="have other ops"):
         SketchFamily(SketchSample(POINT, base), {"batch": SketchSample(POINT, base[1:])})
+
+
+def test_a_sketch_is_made_again_where_it_would_be_another(tmp_path, monkeypatch) -> None:
+    """Rules of estimators give the work of its ops, and are no part of its program."""
+    programs = LayoutPrograms("llama", "cuda", tmp_path, 1, print)
+    request = programs.make_request({"data": 1}, {"model": "tiny"})
+    first = programs._locate_sketch(request)
+    assert programs._locate_sketch(request) == first
+    environments = mock.Mock(side_effect=lambda folders, _: {"source": f"new {folders}"})
+    monkeypatch.setattr(layout_programs, "collect_environment", environments)
+    assert programs._locate_sketch(request) != first
+    ((folders, _), _) = environments.call_args
+    assert set(folders) == {"estimators", "workflows/planning"}
 
 
 def test_a_member_with_other_compute_is_found() -> None:
