@@ -281,7 +281,7 @@ def build_published_plan(
     Raises:
         HespasError: A key is missing, or a preset does not exist.
     """
-    from hespas.passes.emit.emit_chakra import TRACES
+    from hespas.passes.emit.emit_chakra import TRACES, EmitChakraPass
     from hespas.workflows import run_plan
     from hespas.workflows.program_form import (
         FUSE,
@@ -306,10 +306,8 @@ def build_published_plan(
     fusion = ()
     if form.form == FUSE:
         fusion = (build_pass_step("fuse", {**choose_fusion_options(form.target_node)}),)
-    emit: dict[str, str | bool] = {"clean": config.clean}
     if config.output_dir:
         check_writable_folder(config.output_dir, TRACES)
-        emit["output"] = config.output_dir
     return run_plan.RunPlan(
         mlir=require_config_value(config, "mlir_file", "or give --mlir_file", config_file.path),
         steps=(
@@ -326,8 +324,8 @@ def build_published_plan(
                 {**method.to_estimator_settings(), **run_flags.setting},
                 annotate_options,
             ),
-            build_pass_step("emit-chakra", emit),
         ),
+        emit=EmitChakraPass(output=config.output_dir or "", clean=config.clean),
         form=form if form.form == XLA or form.compile_flags else FormRequest(),
         system=system,
         devices=config_file.num_npus,
