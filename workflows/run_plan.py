@@ -226,7 +226,10 @@ def plan_network(config: RunConfig, system: SystemSpec | None) -> SimulatedNetwo
 
     choice = select_network_settings(config).build_simulator_choice()
     simulator_choice.check_simulator(choice)
-    return SimulatedNetwork(system, choice, config.timeline)
+    network = SimulatedNetwork(system, choice, config.timeline)
+    if config.sensitivity:
+        network.check_sensitivity()
+    return network
 
 
 def select_network_settings(config: RunConfig) -> NetworkSettings:

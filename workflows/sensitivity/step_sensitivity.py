@@ -208,8 +208,11 @@ def analyse_step(
         is_current: Whether the costs of the module are known to be those of its ops.
 
     Raises:
-        HespasError: The estimator measures, or takes its rates from no node.
+        HespasError: The estimator measures, or takes its rates from no node, or SimGrid simulates
+            the network.
     """
+    if network is not None:
+        network.check_sensitivity()
     replay = StepReplay(module, network, is_current)
     step_s = replay.base_step_s
     rows = [_analyse_rate(rate, step_s) for rate in list_step_rates(replay)]

@@ -225,10 +225,10 @@ class SweepCellFactory:
         node = self._resolve_node(config.node, json.dumps(changes))
         system = self._system_digest(config.system) if config.system else ""
         update: dict[str, Any] = {"node": node.preset}
-        astra: list[Any] = []
+        simulator: list[Any] = []
         if config.system and config.simulate:
-            astra = self._identify_simulator(config.simulator, config.astra_sim)
-            update["simulator"] = config.simulator if astra else "embedded"
+            simulator = self._identify_simulator(config.simulator, config.astra_sim)
+            update["simulator"] = config.simulator if simulator else "embedded"
         sent = config.model_copy(update=update).model_dump(exclude_unset=True) | update
         content = {
             "program": self._program_digest(program),
@@ -237,7 +237,7 @@ class SweepCellFactory:
         }
         payload = {"config": sent, "node": node.file, "program": content["program"]}
         options = describe_options(config, self._program_digest)
-        parts = {**content, **options, "astra_sim": astra}
+        parts = {**content, **options, "simulator": simulator}
         return make_estimate_cell(
             os.path.basename(program),
             payload,
@@ -335,7 +335,11 @@ def _set_nested_value(data: dict[str, Any], path: list[str], value: Any, where: 
 
 
 def _identify_simulator(simulator: str, astra_sim: str | None) -> list[Any]:
-    """Identify the ASTRA-sim executable; empty for the embedded simulator."""
+    """Identify the ASTRA-sim executable, or SimGrid; empty for the embedded simulator."""
+    if simulator == "simgrid":
+        from hespas.simulators.simgrid_backend import simgrid_program  # few sweeps need it
+
+        return [simgrid_program.name_python(), simgrid_program.check_simgrid()]
     choice = SimulatorChoice(simulator, astra_sim=astra_sim)
     program = simulator_choice.select_astra_program(choice)
     if program is None:
