@@ -150,10 +150,13 @@ def sensitivity(
             from no node.
     """
     if isinstance(program, (str, os.PathLike)) and os.path.isdir(folder := os.fspath(program)):
-        from hespas.workflows.sensitivity.step_sensitivity import analyse_run_folder
+        from hespas.workflows.network_settings import read_recorded_network
+        from hespas.workflows.run_results import read_annotated_module
+        from hespas.workflows.sensitivity.step_sensitivity import analyse_step
 
         _refuse_options(args, options)
-        return analyse_run_folder(str(folder))
+        module = read_annotated_module(str(folder))
+        return analyse_step(module, read_recorded_network(str(folder)), is_current=True)
     if isinstance(program, ProgramEstimate):
         _refuse_options(args, options)
         return program.sensitivity()

@@ -104,6 +104,17 @@ class SimulatedNetwork:
     choice: SimulatorChoice
     timeline: str | None = None
 
+    def check_sensitivity(self) -> None:
+        """Raise UsageError if other rates would be simulated otherwise than the step itself.
+
+        The embedded simulator does it, which takes ASTRA-sim's times, and not those of SimGrid.
+        """
+        if self.choice.simulator == "simgrid":
+            raise UsageError(
+                "a step is simulated at other rates by the embedded simulator, not by simgrid",
+                remedy="use the simulator embedded for the sensitivity",
+            )
+
 
 MODEL_OPTIONS = tuple(
     option.name

@@ -9,7 +9,7 @@ program has been read.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hespas import configs
@@ -205,7 +205,7 @@ def check_compile_options(request: FormRequest) -> None:
             f"{request.form}",
             remedy=_suggest_compiled_form(request),
         )
-    _build_step(XlaOptimizePass.name, collect_compile_options(request))
+    build_pass_step(XlaOptimizePass.name, collect_compile_options(request))
 
 
 def collect_compile_options(request: FormRequest) -> dict[str, str | bool]:
@@ -236,7 +236,7 @@ def _list_flags(xla_options: str) -> tuple[list[str], list[str]]:
     if there are other options.
     """
     options = parse_options(xla_options)
-    step = _build_step(XlaOptimizePass.name, options)
+    step = build_pass_step(XlaOptimizePass.name, options)
     assert isinstance(step, XlaOptimizePass)
     if others := options.keys() - FLAG_OPTIONS:
         raise UsageError(
@@ -351,7 +351,7 @@ def _build_fused_form(state: ProgramState, request: FormRequest) -> ProgramForm:
             warning = f"the form {FUSE} follows flags about collectives, not {' '.join(others)}"
     if request.overlap and (request.overlap != "xla" or "overlap" not in options):
         options["overlap"] = request.overlap
-    return ProgramForm((_build_step("fuse", options),), description, warning)
+    return ProgramForm((build_pass_step("fuse", options),), description, warning)
 
 
 def choose_fusion_options(node: NodeSpec) -> dict[str, str]:
@@ -400,10 +400,11 @@ def _build_compiled_form(request: FormRequest) -> ProgramForm:
     kind = "serial" if options[ASYNC_OPTION] == "remove" else "asynchronous"
     option_text = f"; xla-optimize: {request.xla_options}" if request.xla_options else ""
     return ProgramForm(
-        (_build_step(XlaOptimizePass.name, options),),
+        (build_pass_step(XlaOptimizePass.name, options),),
         f"compiled by XLA for {name}: {order}, with {kind} collectives{option_text}",
     )
 
 
-def _build_step(name: str, options: Mapping[str, str | bool]) -> Pass:
-    return build_pass(registry.load_pass_class(name), dict(options))
+def build_pass_step(name: str, options: dict[str, str | bool]) -> Pass:
+    """Build a pass from options as text; raises UsageError."""
+    return build_pass(registry.load_pass_class(name), options)

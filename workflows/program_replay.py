@@ -20,7 +20,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, HostCopyContent
@@ -47,19 +47,6 @@ from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.workflows.fusible_ops import has_fusible_pair
 from hespas.workflows.network_settings import SimulatedNetwork
-
-
-@dataclass(frozen=True)
-class ReplayedCosts:
-    """The costs of a program at another node.
-
-    Attributes:
-        costs: The costs of the distinct kernels, in the order of ``ProgramReplay.items``.
-        latencies_fs: The times of the compute steps of the trace, in femtoseconds.
-    """
-
-    costs: Sequence[Cost]
-    latencies_fs: Sequence[int]
 
 
 class ProgramReplay:
@@ -94,8 +81,13 @@ class ProgramReplay:
         contents = (step.content for step in traced.trace.steps)
         self._steps = [sums[id(one)] for one in contents if isinstance(one, ComputeContent)]
 
-    def estimate_costs(self, estimator: Estimator) -> ReplayedCosts | None:
-        """Estimate all kernels; None if the trace or the gaps of the program would change."""
+    def estimate_costs(self, estimator: Estimator) -> tuple[Sequence[Cost], Sequence[int]] | None:
+        """Estimate all kernels; None if the trace or the gaps of the program would change.
+
+        Returns:
+            The costs of the kernels in the order of ``items``, and the times of the compute steps
+            of the trace in femtoseconds.
+        """
         untimed = self._untimed  # adds sums
         try:
             costs = [estimate_item(estimator, item) for item in self.items]
@@ -108,7 +100,7 @@ class ProgramReplay:
         )
         if not is_same_trace or any(cost.gap for cost in costs):
             return None
-        return ReplayedCosts(costs, [latencies_fs[number] for number in self._steps])
+        return costs, [latencies_fs[number] for number in self._steps]
 
     def has_fusible_pair(self, module: ir.Module, kinds: frozenset[str]) -> bool:
         """Return what ``fusible_ops.has_fusible_pair`` does; each set of kinds is looked up once.

@@ -166,7 +166,7 @@ def compare_results(
             on all devices; ``strong``: all programs do the same; ``weak``: each device does the
             same; ``auto``: its tokens or samples if all results have them, else ``flops``.
     """
-    measure = _select_measure(results)
+    measure = choose_measure([result.figures for result in results])
     times = [result.figures[measure] for result in results]
     efficiencies = _compute_efficiencies(results, times, work)
     return [
@@ -175,9 +175,9 @@ def compare_results(
     ]
 
 
-def _select_measure(results: Sequence[RunResult]) -> str:
-    """Return ``step_time_s``, or ``compute_s`` if any of the results was not simulated."""
-    simulated = all(result.figures.get("step_time_s") is not None for result in results)
+def choose_measure(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return ``step_time_s``, or ``compute_s`` if any of the figures are of no simulation."""
+    simulated = all(figures.get("step_time_s") is not None for figures in results)
     return "step_time_s" if simulated else "compute_s"
 
 

@@ -25,9 +25,9 @@ from hespas.dialects.program_facts import (
 from hespas.dialects.xla import MEMORY_PLAN_PARTS
 from hespas.frontends.function_lowering import select_lowering_platform
 from hespas.frontends.lowered_platform import infer_platform, settle_platform
-from hespas.passes import pipeline, registry
+from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
-from hespas.passes.base import FACTS, Pass, PassRun, build_pass, option, spell_as_flag
+from hespas.passes.base import FACTS, Pass, PassRun, option, spell_as_flag
 from hespas.passes.compile.compiler_estimates import MEMORY_FACT, PLANNED_PROGRAM
 from hespas.passes.compile.hlo_origin import SCHEDULER
 from hespas.passes.emit import module_stats
@@ -52,6 +52,7 @@ from hespas.workflows.compiler_rematerialisation import find_rematerialisation
 from hespas.workflows.fusible_ops import has_fusible_pair
 from hespas.workflows.program_form import (
     ProgramForm,
+    build_pass_step,
     choose_program_form,
     inspect_program,
     run_fallible_steps,
@@ -222,12 +223,12 @@ def run_program(
     module = module or frontends.read_module(plan.mlir, make_context())
     check_stated_devices(module, plan)
     run = create_pass_run(plan, note, progress)
-    emit = find_emit_step(plan)
-    assert emit is not None
+    emit = plan.emit
+    assert isinstance(emit, EmitChakraPass)
     destination = choose_trace_folder(emit.output, module, run.input_name)
     with open_output_folder(destination, RUN_FILES, clean=emit.clean) as folder:
-        staged_plan = _place_outputs(plan, destination, folder)
-        writes_traces = find_emit_step(staged_plan) is not None
+        staged_plan = _place_outputs(plan, emit, destination, folder)
+        writes_traces = isinstance(staged_plan.emit, EmitChakraPass)
         try:
             outcome = execute_plan(staged_plan, run, module=module)
         except HespasError as error:  # of a file that will not be there
@@ -250,11 +251,6 @@ def run_program(
     return summary
 
 
-def find_emit_step(plan: RunPlan) -> EmitChakraPass | None:
-    """Return the pass of a plan that writes its traces."""
-    return next((step for step in plan.steps if isinstance(step, EmitChakraPass)), None)
-
-
 def place_traces(plan: RunPlan, folder: str = "", *, is_reported: bool = True) -> RunPlan:
     """Return the plan with its traces in memory, or in a folder if ASTRA-sim reads them.
 
@@ -265,35 +261,30 @@ def place_traces(plan: RunPlan, folder: str = "", *, is_reported: bool = True) -
     """
     from hespas.simulators import simulator_choice
 
-    emit, network = find_emit_step(plan), plan.network
-    assert emit is not None
+    network = plan.network
     if network is not None and simulator_choice.select_astra_program(network.choice):
-        return _replace_step(plan, emit, replace(emit, output=folder))
+        assert isinstance(plan.emit, EmitChakraPass)
+        return replace(plan, emit=replace(plan.emit, output=folder))
     if network is not None and not is_reported:
         options = replace(network.choice.options, intervals=False)
         choice = replace(network.choice, options=options)
         plan = replace(plan, network=replace(network, choice=choice))
-    return _replace_step(plan, emit, CollectTracesPass(keeps_attrs=is_reported))
+    return replace(plan, emit=CollectTracesPass(keeps_attrs=is_reported))
 
 
-def _replace_step(plan: RunPlan, step: Pass, other: Pass) -> RunPlan:
-    return replace(plan, steps=tuple(other if one is step else one for one in plan.steps))
-
-
-def _place_outputs(plan: RunPlan, destination: Path, folder: Path) -> RunPlan:
+def _place_outputs(plan: RunPlan, emit: EmitChakraPass, destination: Path, folder: Path) -> RunPlan:
     """Return the plan with its outputs in ``folder``, which is published as ``destination``.
 
     A run writes traces to a folder that was chosen for them, and for a simulation by others.
     """
-    emit, network = find_emit_step(plan), plan.network
-    assert emit is not None
+    network = plan.network
     if network is not None and is_file_of_folder(network.timeline, destination):
         name = os.path.basename(str(network.timeline))
         network = replace(network, timeline=os.path.join(folder, name))
     plan = replace(plan, network=network)
     if not emit.output and (network is not None or plan.system is None):
         return place_traces(plan, str(folder))
-    return _replace_step(plan, emit, replace(emit, output=str(folder)))
+    return replace(plan, emit=replace(emit, output=str(folder)))
 
 
 def create_pass_run(
@@ -307,15 +298,6 @@ def create_pass_run(
         progress=progress,
         spell_option=spell_as_flag,
     )
-
-
-def set_planned_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:
-    """Set the sizes of symbolic dimensions that a plan gives; raises HespasError.
-
-    It is done before any pass, because every form of the program needs it first.
-    """
-    if plan.dims:
-        _set_sizes(module, plan, run)
 
 
 def _set_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:
@@ -348,8 +330,9 @@ def execute_plan(
     prepared = prepare_program(plan, run or create_pass_run(plan), memo, module)
     check_device_count(prepared.target.devices, plan)
     steps = [*prepared.form.steps, *plan.steps]
-    later = itertools.dropwhile(lambda step: not step.prepares, steps)
-    node_free, of_node = _divide_steps(tuple(later))
+    later = [*itertools.dropwhile(lambda step: not step.prepares, steps)]
+    node_free = tuple(itertools.takewhile(lambda step: not hasattr(step, "node"), later))
+    of_node = (*later[len(node_free) :], *([plan.emit] if plan.emit else []))
     split = memo.advance(
         "split", prepared, node_free, lambda: memo.copy_program(prepared).apply_steps(node_free)
     )
@@ -369,8 +352,9 @@ def prepare_program(
     def read_source() -> RunOutcome:
         source = RunOutcome(module or memo.read_program(plan), run, key=key)
         infer_platform(source.module)
-        if not read_exported_platforms(source.module):
-            set_planned_sizes(source.module, plan, run)
+        # Sizes that are given come before any pass, because every form of the program needs them.
+        if plan.dims and not read_exported_platforms(source.module):
+            _set_sizes(source.module, plan, run)
         return source
 
     source = memo.get_or_make("source", key, read_source)
@@ -419,16 +403,8 @@ def _prepare_in_form(plan: RunPlan, program: RunOutcome, form: ProgramForm) -> R
         options: dict[str, str | bool] = {}
         if plan.trip_count is not None:
             options["trip-count"] = str(plan.trip_count)
-        program.apply_steps([build_pass(registry.load_pass_class("prepare"), options)])
+        program.apply_steps([build_pass_step("prepare", options)])
     return replace(program, form=form)
-
-
-def _divide_steps(steps: tuple[Pass, ...]) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:
-    """Divide passes into those that are the same for all nodes, and the others."""
-    names = (EmitChakraPass.name, CollectTracesPass.name)
-    of_node = (i for i, step in enumerate(steps) if hasattr(step, "node") or step.name in names)
-    first = next(of_node, len(steps))
-    return steps[:first], steps[first:]
 
 
 def _find_node_name(plan: RunPlan) -> str | None:

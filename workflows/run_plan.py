@@ -19,13 +19,18 @@ from hespas.passes import registry
 from hespas.passes.annotate.annotate import refuse_measure_options
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
-from hespas.passes.emit.emit_chakra import TRACES
+from hespas.passes.emit.emit_chakra import TRACES, EmitChakraPass
 from hespas.support.errors import UsageError
 from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_file import check_writable_file
 from hespas.support.output_folder import check_writable_folder
 from hespas.workflows.network_settings import NetworkSettings, SimulatedNetwork
-from hespas.workflows.program_form import FUSE, FormRequest, check_compile_options
+from hespas.workflows.program_form import (
+    FUSE,
+    FormRequest,
+    build_pass_step,
+    check_compile_options,
+)
 from hespas.workflows.run_config import MEASURING, STEP, RunConfig
 
 LINEAR = "linear"
@@ -46,6 +51,7 @@ class RunPlan:
     Attributes:
         mlir: The file of the program.
         steps: The passes, in order; ``prepare`` is inserted when the plan is executed.
+        emit: The pass that makes the traces, after the others; None for none.
         form: The form of the program, whose passes come first.
         system: The network; its number of devices must equal the program's.
         devices: The number of devices that the program must have; None accepts any.
@@ -61,6 +67,7 @@ class RunPlan:
 
     mlir: str
     steps: tuple[Pass, ...]
+    emit: Pass | None = None
     system: SystemSpec | None = None
     devices: int | None = None
     form: FormRequest = field(default_factory=FormRequest)
@@ -114,12 +121,12 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
         build_annotate_step(
             config.estimator, config.node, config.setting, collect_annotate_options(config)
         ),
-        build_pass_step("emit-chakra", {"output": config.output} if config.output else {}),
     )
     system = load_system(config.system)
     plan = RunPlan(
         config.mlir,
         steps,
+        EmitChakraPass(output=config.output or ""),
         system,
         form=request_program_form(config, system),
         dims=config.dims or "",
@@ -219,7 +226,10 @@ def plan_network(config: RunConfig, system: SystemSpec | None) -> SimulatedNetwo
 
     choice = select_network_settings(config).build_simulator_choice()
     simulator_choice.check_simulator(choice)
-    return SimulatedNetwork(system, choice, config.timeline)
+    network = SimulatedNetwork(system, choice, config.timeline)
+    if config.sensitivity:
+        network.check_sensitivity()
+    return network
 
 
 def select_network_settings(config: RunConfig) -> NetworkSettings:
@@ -251,11 +261,6 @@ def select_network_settings(config: RunConfig) -> NetworkSettings:
 def load_system(name: str | None) -> SystemSpec | None:
     """Load a system preset or folder; raises HespasError."""
     return configs.load_system(name) if name else None
-
-
-def build_pass_step(name: str, options: dict[str, str | bool]) -> Pass:
-    """Build a pass from options as text; raises UsageError."""
-    return build_pass(registry.load_pass_class(name), options)
 
 
 def collect_annotate_options(config: RunConfig) -> dict[str, str | bool]:

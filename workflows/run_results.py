@@ -180,21 +180,17 @@ def _locate_node(name: str, result: str) -> str:
     Raises:
         HespasError: There is no copy, and the result names a file where it must not.
     """
-    if not is_preset_name(name) and os.path.isdir(result):
-        copy = Path(result, NODE_FILE)
-        if copy.exists():
-            check_link(copy)
-            return str(copy)
-    _check_node_place(name, result)
-    return name
-
-
-def _check_node_place(name: str, result: str) -> None:
-    """Raise HespasError if a result names a file of a node where it must not."""
+    if is_preset_name(name):
+        return name
     folder = result if os.path.isdir(result) else os.path.dirname(result) or "."
-    if not is_preset_name(name) and not is_inside_folders(name, ["."]):
+    copy = Path(folder, NODE_FILE)
+    if os.path.isdir(result) and copy.exists():
+        check_link(copy)
+        return str(copy)
+    if not is_inside_folders(name, ["."]):
         path = Path(os.path.abspath(name))
         check_named_path(name, path, folder, result, f"run this in {path.parent}")
+    return name
 
 
 def read_program_name(result: str) -> str:

@@ -13,18 +13,25 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import DATA, ROOT
 from hespas import configs
+from hespas.configs.calibration import AXES
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import DeviceConstants
 from hespas.estimators.calibrated.kernel_times import estimate_attention_time
-from hespas.workflows.calibration.kernel_fit import make_class_monotone
+from hespas.workflows.calibration.kernel_fit import (
+    evaluate_at_sizes,
+    project_monotone,
+    sum_least_growth,
+)
 from hespas.workflows.calibration.measurement_tables import MeasurementTable, read_measurements
 from hespas.workflows.calibration.node_calibration import (
     calibrate_node,
@@ -101,6 +108,37 @@ def read_tables(folder: Path, node: str) -> Iterator[MeasurementTable]:
 def _select_engine(device: str | None, name: str) -> str | None:
     """Return the engine of a table; those of batched products have one, which is not vLLM."""
     return None if name.startswith("bmm_bf16") else device
+
+
+def make_class_monotone(
+    kind: str, fit: Mapping[str, Any], peaks: tuple[float, float]
+) -> dict[str, Any]:
+    """Return the correction table of a class without measurements, made monotone.
+
+    Its knots are so far apart that each line of knots also has to stand for those halfway to the
+    knots below, where the time grows less.
+
+    Args:
+        kind: The class.
+        fit: The object of the class in ``calibration.fits``.
+        peaks: The peak rate in FLOP/s and the memory bandwidth in bytes/s.
+    """
+    residual = fit["residual"]
+    axes = [residual[name] for name in AXES[kind.partition(".")[0]]]
+    x = [fit["fixed_s"], fit.get("efficiency", 1.0), fit["bandwidth"], fit.get("power", 1.0),
+         fit.get("s_per_k", 0.0)]  # fmt: skip
+
+    def compute_log_base(sizes: Any) -> Any:
+        return np.log(evaluate_at_sizes(kind, x, sizes, peaks))
+
+    def list_rows(axis: Sequence[float]) -> list[Sequence[float]]:
+        halfway = [math.sqrt(low * high) for low, high in itertools.pairwise(axis)]
+        return [axis, [axis[0], *halfway]]
+
+    growth = [sum_least_growth(axes, at, compute_log_base, list_rows) for at in range(len(axes))]
+    values = np.array(residual["permille"]) / 1000
+    monotone = project_monotone(values, growth, np.ones(len(values)))
+    return dict(residual) | {"permille": np.round(1000 * monotone).astype(int).tolist()}
 
 
 def refit_node(node: NodeSpec, tables: list[MeasurementTable]) -> dict[str, Any]:

@@ -22,12 +22,14 @@ from benchmarks import DATA, ROOT
 from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_markdown_tables, format_seconds
+from hespas.workflows.plot_files import save_figure
 from hespas.workflows.validation.case_frameworks import find_framework
 from hespas.workflows.validation.prediction_scores import (
     SCORE_TITLES,
     MeasuredCell,
     StepPrediction,
     count_ordered_pairs,
+    draw_scatter,
     score_predictions,
 )
 from hespas.workflows.validation.training_cases import read_training_cases
@@ -382,7 +384,7 @@ def render_page() -> str:
 
 def main(argv: Sequence[str]) -> None:
     """Keep the rows of a result beside those that it lacks, and draw the plot."""
-    from hespas.workflows.validation.prediction_scores import draw_predictions
+    from matplotlib.figure import Figure
 
     (path,) = map(Path, argv)
     kept = {row["id"]: row for row in (read_runs(RUNS) if RUNS.exists() else ())}
@@ -397,7 +399,9 @@ def main(argv: Sequence[str]) -> None:
     groups: dict[str, list[StepPrediction]] = {}
     for row in sorted(_select_predicted(rows), key=name_tier_group):
         groups.setdefault(name_tier_group(row), []).append(to_prediction(row))
-    draw_predictions(str(PLOT), groups)
+    figure = Figure(figsize=(6.4, 6.0), layout="constrained")
+    draw_scatter(figure.add_subplot(), groups)
+    save_figure(figure, str(PLOT))
 
 
 if __name__ == "__main__":

@@ -277,11 +277,24 @@ def test_rows_of_attention_of_one_token():
         ("a,b\n1,2\n", "of no known form"),
         ("kernel,sizes,flops,bytes,time_s\nstream.loop,axb,0,1,1\n", "row 2 cannot be read"),
         ("op,Device,rows,cols,latency_ms\nadd,x,8,8,1\nadd,y,8,8,1\n", "the table has 2 devices"),
+        ("types,b,m,n,k,flops_per_s\nbf16xbf16->bf16,1,8,8,8,0\n", "row 2 cannot be read: .* zero"),
     ],
 )
 def test_a_wrong_table_is_refused(text, message):
     with pytest.raises(HespasError, match=message):
         parse_measurements(text, "mine.csv")
+
+
+def test_a_wrong_row_has_its_number_in_the_file():
+    text = "op,Device,rows,cols,latency_ms\nadd,x,8,8,1\nadd,x,8,8,1\nadd,y,8,8,slow\n"
+    with pytest.raises(HespasError, match="row 4 cannot be read"):
+        parse_measurements(text, "mine.csv", "y")
+
+
+def test_products_of_latent_attention_without_a_model_are_left_out():
+    text = "op_name,bmm_dtype,num_tokens,num_heads,latency_ms\nmla_gen_new,bfloat16,8,16,0.1\n"
+    table = parse_measurements(text, "latent.csv")
+    assert table.left_out == {"batched products of mla_gen_new: no model": 1}
 
 
 def test_too_few_rows_are_refused():

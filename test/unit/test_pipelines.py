@@ -335,6 +335,15 @@ def test_files_of_stages_are_found_by_name(tmp_path):
     assert Path(first["backward"]).name == "stage.backward.mlir"
     assert Path(second["backward"]).name == "stage-1.backward.mlir"
     assert Path(second["forward"]).name == "stage.forward.mlir"
+    (tmp_path / "stage-01.update.mlir").write_text("")
+    assert [one.get("update", "") != "" for one in find_stage_files(tmp_path, 2)] == [False, True]
+    with pytest.raises(UsageError, match="the schedule has 1 stages") as refused:
+        find_stage_files(tmp_path, 1)  # not the first half of a model
+    assert refused.value.where.endswith("stage-01.update.mlir")
+    (tmp_path / "stage-1.update.mlirbc").write_text("")
+    with pytest.raises(UsageError, match=r"stage-01\.update\.mlir is the same program"):
+        find_stage_files(tmp_path, 2)
+    (tmp_path / "stage-1.update.mlirbc").unlink()
     (tmp_path / "stage-1.sideways.mlir").write_text("")
     with pytest.raises(UsageError, match="no part 'sideways'"):
         find_stage_files(tmp_path, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -14,18 +15,25 @@ from hespas import configs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.report.plan_page import render_plan_page
-from hespas.workflows.planning import layout_space, plan_result, plan_search, program_sketch
+from hespas.workflows.planning import (
+    layout_programs,
+    layout_space,
+    plan_result,
+    plan_search,
+    program_sketch,
+)
 from hespas.workflows.planning.layout_bounds import (
     CommBounds,
     NoSketchFamily,
+    SketchFamily,
     SketchSample,
     StepBound,
-    build_sketch_family,
     check_member,
     group_families,
     make_point,
     plan_families,
 )
+from hespas.workflows.planning.layout_programs import LayoutPrograms
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -127,9 +135,9 @@ def make_ops(point: dict[str, int]) -> list[SketchOp]:
 @given(st.sampled_from([1, 2, 8]), st.sampled_from([1, 4, 16]), st.sampled_from([1, 3, 6]))
 def test_sketches_follow_from_those_of_a_few(data: int, tensor: int, batch: int) -> None:
     variants = [(name, {**POINT, name: 2 * size}) for name, size in POINT.items()]
-    family = build_sketch_family(
+    family = SketchFamily(
         SketchSample(POINT, make_ops(POINT)),
-        [(name, SketchSample(point, make_ops(point))) for name, point in variants],
+        {name: SketchSample(point, make_ops(point)) for name, point in variants},
     )
     point = {"data": data, "tensor": tensor, "batch": batch}
     assert family.derive_sketch(point) == make_ops(point)
@@ -140,9 +148,9 @@ def test_sketches_follow_from_those_of_a_few(data: int, tensor: int, batch: int)
 def test_an_axis_of_one_size_needs_no_other(tensor: int, batch: int) -> None:
     variants = [(name, {**POINT, **change}) for name, change in
                 (("tensor", {"tensor": 1}), ("batch", {"batch": 2}))]  # fmt: skip
-    family = build_sketch_family(
+    family = SketchFamily(
         SketchSample(POINT, make_ops(POINT)),
-        [(name, SketchSample(point, make_ops(point))) for name, point in variants],
+        {name: SketchSample(point, make_ops(point)) for name, point in variants},
     )
     point = {"data": 2, "tensor": tensor, "batch": batch}
     assert family.derive_sketch(point) == make_ops(point)
@@ -153,13 +161,26 @@ def test_layouts_whose_sizes_are_no_powers_are_no_family() -> None:
     odd = replace(other[1], sizes=(1, 129, *other[1].sizes[2:]))
     sample = SketchSample({**POINT, "batch": 2}, [other[0], odd, *other[2:]])
     with pytest.raises(NoSketchFamily, match="no powers of batch"):
-        build_sketch_family(SketchSample(POINT, base), [("batch", sample)])
+        SketchFamily(SketchSample(POINT, base), {"batch": sample})
     with pytest.raises(NoSketchFamily, match="have other ops"):
-        build_sketch_family(SketchSample(POINT, base), [("batch", SketchSample(POINT, base[1:]))])
+        SketchFamily(SketchSample(POINT, base), {"batch": SketchSample(POINT, base[1:])})
+
+
+def test_a_sketch_is_made_again_where_it_would_be_another(tmp_path, monkeypatch) -> None:
+    """Rules of estimators give the work of its ops, and are no part of its program."""
+    programs = LayoutPrograms("llama", "cuda", tmp_path, 1, print)
+    request = programs.make_request({"data": 1}, {"model": "tiny"})
+    first = programs._locate_sketch(request)
+    assert programs._locate_sketch(request) == first
+    environments = mock.Mock(side_effect=lambda folders, _: {"source": f"new {folders}"})
+    monkeypatch.setattr(layout_programs, "collect_environment", environments)
+    assert programs._locate_sketch(request) != first
+    ((folders, _), _) = environments.call_args
+    assert set(folders) == {"estimators", "workflows/planning"}
 
 
 def test_a_member_with_other_compute_is_found() -> None:
-    family = build_sketch_family(SketchSample(POINT, make_ops(POINT)), [])
+    family = SketchFamily(SketchSample(POINT, make_ops(POINT)), {})
     slower = [replace(op, runs=op.runs + 1) for op in make_ops(POINT)]
     with pytest.raises(NoSketchFamily, match="does not follow"):
         check_member(family, SketchSample(POINT, slower))

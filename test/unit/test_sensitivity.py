@@ -18,16 +18,21 @@ from support.paths import ROOT
 
 import hespas
 from hespas import configs
+from hespas.simulators.simgrid_backend import simgrid_program
+from hespas.support.errors import UsageError
 from hespas.tools import hespas as command_line
 from hespas.tools.report.run_page import build_sensitivity_section
+from hespas.workflows import run_plan
 from hespas.workflows.network_settings import SimulatedNetwork
 from hespas.workflows.program_replay import StepReplay
+from hespas.workflows.run_config import RunConfig
 from hespas.workflows.sensitivity.step_sensitivity import (
     FACTOR,
     LEAST_GAIN,
     StepRate,
     StepSensitivity,
     _list_link_rates,
+    analyse_step,
     find_break_even,
 )
 
@@ -436,3 +441,24 @@ def test_estimators_without_rates_are_refused(tmp_path):
     module = hespas.read(text)
     with pytest.raises(hespas.HespasError, match="run prepare first"):
         StepReplay(module, None)
+
+
+def test_times_of_simgrid_are_not_mixed_with_the_embedded_simulators(estimate, monkeypatch):
+    """Other rates are simulated by the embedded simulator."""
+    monkeypatch.setattr(simgrid_program, "check_simgrid", lambda: "3.36")
+    run = RunConfig(
+        mlir=str(PROGRAM),
+        node=NODE,
+        system=SYSTEM,
+        simulator="simgrid",
+        curves="none",
+        slowdown=0,
+        between_hosts="network",
+    )
+    run_plan.build_run_plan(run)
+    with pytest.raises(UsageError, match="not by simgrid"):
+        run_plan.build_run_plan(run.model_copy(update={"sensitivity": True}))
+    settings = estimate.summary.network_settings.model_copy(update={"simulator": "simgrid"})
+    network = SimulatedNetwork(estimate.summary.system, settings.build_simulator_choice())
+    with pytest.raises(UsageError, match="not by simgrid"):
+        analyse_step(estimate.module, network)

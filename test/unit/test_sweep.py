@@ -140,6 +140,8 @@ def test_flags_take_the_place_of_keys():
         sweep_grid.merge_flags(file, {"node": ["C"]})
     with pytest.raises(UsageError, match="a flag sets 'split'"):
         sweep_grid.merge_flags({"cells": [{"split": "a"}]}, {"split": ["b"]})
+    with pytest.raises(HespasError, match="'cells' is not a list of objects"):
+        sweep_grid.merge_flags({"cells": 3}, {})
 
 
 def test_patterns_name_programs_and_numbers(tmp_path, monkeypatch):

@@ -46,6 +46,13 @@ def test_derived_values_follow_each_other_and_conditions_leave_cells_out():
     ]  # fmt: skip
 
 
+def test_an_operand_that_decides_guards_the_next():
+    keys = {"let.a": [0, 1, 4], "where": ["a == 0 or 8 / a > 2", "not (a > 0 and 8 / a > 7)"]}
+    assert [cell["let.a"] for cell in sweep_grid.expand_cells(keys)] == [0]
+    keys["where"] = "a > 0 and 8 / a > 2"
+    assert [cell["let.a"] for cell in sweep_grid.expand_cells(keys)] == [1]
+
+
 def test_lists_of_numbers():
     cells = sweep_grid.expand_cells({"node.tdp_w": ["linspace(100,200,3)", "logspace(1,1000,4)"]})
     assert [cell["node.tdp_w"] for cell in cells] == [100, 150, 200, 1, 10, 1000]
@@ -80,6 +87,7 @@ def test_a_sample_of_a_small_grid_is_the_grid():
         ({"let.a": "= (1).real"}, r"contains '1 .real'"),
         ({"let.a": "= 1 +"}, "'1 \\+' is not an expression"),
         ({"let.a": "= 9 ** 9 ** 9"}, "has no value"),
+        ({"let.a": "= (0 - 8) ** 0.5"}, "has no value: math domain error"),
         ({"let.a": [1, 2], "where": "a > 2"}, "no cell meets 'where': a > 2"),
         ({"let.a": 1, "where": 3}, "'where' is not an expression"),
         ({"let.a": 1, "sample": 0}, "'sample' is 0, not a whole number of at least 1"),

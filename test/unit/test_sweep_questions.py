@@ -11,7 +11,7 @@ from hespas.support.errors import UsageError
 from hespas.workflows.sweep.sweep_analysis import Objective, compute_main_effects
 from hespas.workflows.sweep.sweep_expressions import SweepExpression
 from hespas.workflows.sweep.sweep_grid import combine_axes
-from hespas.workflows.sweep.sweep_plots import SweepPlot, choose_plot_kind, draw_sweep
+from hespas.workflows.sweep.sweep_plots import choose_plot_kind, draw_sweep
 from hespas.workflows.sweep.sweep_runner import SweepOutcome
 from hespas.workflows.sweep.sweep_summary import (
     SweepQuestions,
@@ -64,7 +64,7 @@ def test_network_models_are_told_apart_in_every_table():
 @pytest.mark.parametrize("kind", ["front", "heat-map", "parallel"])
 def test_pictures_show_every_axis(kind):
     pytest.importorskip("matplotlib")
-    figure = draw_sweep(ROWS, ROWS[:4], SweepPlot(kind, AXES, FRONT))
+    figure = draw_sweep(ROWS, ROWS[:4], kind, AXES, FRONT)
     axes = figure.axes[0]
     texts = [axes.get_xlabel(), axes.get_ylabel(), *(t.get_text() for t in axes.get_xticklabels())]
     if kind == "front":
@@ -88,11 +88,11 @@ def test_the_default_picture_shows_what_was_asked_for():
 def test_a_picture_needs_its_axes():
     pytest.importorskip("matplotlib")
     with pytest.raises(UsageError, match="a heat map needs two axes"):
-        draw_sweep(ROWS, ROWS, SweepPlot("heat-map", AXES[:1], FRONT))
+        draw_sweep(ROWS, ROWS, "heat-map", AXES[:1], FRONT)
     with pytest.raises(UsageError, match="a plot of the front needs two figures"):
-        draw_sweep(ROWS, ROWS, SweepPlot("front", AXES, FRONT[:1]))
+        draw_sweep(ROWS, ROWS, "front", AXES, FRONT[:1])
     with pytest.raises(UsageError, match="no cell has a number in column 'step'"):
-        draw_sweep(ROWS, ROWS, SweepPlot("parallel", AXES, (Objective("step"),)))
+        draw_sweep(ROWS, ROWS, "parallel", AXES, (Objective("step"),))
 
 
 # The time of a cell is the product of a factor of each key, so that the effects are known. Most of
@@ -169,13 +169,13 @@ def test_pictures_of_several_programs_compare_within_them():
     pytest.importorskip("matplotlib")
     rows = make_unequal_rows(())
     axes = ("cell.let.hbm", "cell.let.shape")
-    fronts = draw_sweep(rows, rows, SweepPlot("front", axes, FRONT))
+    fronts = draw_sweep(rows, rows, "front", axes, FRONT)
     assert [panel.get_title() for panel in fronts.axes] == ["train.mlir", "decode.mlir"]
-    heat_map = draw_sweep(rows, rows, SweepPlot("heat-map", axes, FRONT[:1]))
+    heat_map = draw_sweep(rows, rows, "heat-map", axes, FRONT[:1])
     image = heat_map.axes[0].images[0].get_array().tolist()
     # Ring, switch and torus, with HBM3E and HBM4: multiples of the best, equal in both programs.
     assert image == [pytest.approx(row) for row in ([4.5, 3.0], [1.5, 1.0], [3.0, 2.0])]
-    lines = draw_sweep(rows, rows, SweepPlot("parallel", ("cell.mlir", *axes), FRONT[:1])).axes[0]
+    lines = draw_sweep(rows, rows, "parallel", ("cell.mlir", *axes), FRONT[:1]).axes[0]
     titles = [text.get_text() for text in lines.get_xticklabels()]
     assert titles == ["hbm", "shape", "step_time_s / best of the program"]
 
@@ -240,7 +240,7 @@ def test_two_kinds_of_numbers_do_not_compete(key, values):
     ]
     assert {row[0]: row[3] for row in effects.rows}[key] == "3.000"
     pytest.importorskip("matplotlib")
-    figure = draw_sweep(rows, rows, SweepPlot("front", AXES, FRONT))
+    figure = draw_sweep(rows, rows, "front", AXES, FRONT)
     assert [panel.get_title() for panel in figure.axes] == [f"{key} {kind}" for kind in values]
 
 
@@ -260,15 +260,15 @@ def test_a_pair_of_values_that_a_program_lacks_is_blank():
 
     rows = make_unequal_rows()
     axes = ("cell.let.hbm", "cell.let.shape")
-    heat_map = draw_sweep(rows, rows, SweepPlot("heat-map", axes, FRONT[:1]))
+    heat_map = draw_sweep(rows, rows, "heat-map", axes, FRONT[:1])
     image = np.ma.filled(np.ma.masked_invalid(heat_map.axes[0].images[0].get_array()), -1.0)
     assert (image > 0).tolist() == [[True, True], [False, False], [False, False]]
     rows = [{**row, "exposed_comm_s": float(row["cell.let.shape"] == "ring")} for row in rows]
     most = Objective.parse("exposed_comm_s:max")
-    heat_map = draw_sweep(rows, rows, SweepPlot("heat-map", axes, (most,)))
+    heat_map = draw_sweep(rows, rows, "heat-map", axes, (most,))
     assert heat_map.axes[0].images[0].get_array()[0].tolist() == [1.0, 1.0]
     with pytest.raises(UsageError, match="the best exposed_comm_s of each program is 0"):
-        draw_sweep(rows, rows, SweepPlot("heat-map", axes, (Objective("exposed_comm_s"),)))
+        draw_sweep(rows, rows, "heat-map", axes, (Objective("exposed_comm_s"),))
 
 
 @pytest.mark.parametrize(

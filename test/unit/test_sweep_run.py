@@ -19,6 +19,7 @@ from support.published_inputs import EIGHT, HARDWARE, PROGRAM
 
 from hespas import configs
 from hespas.estimators.measure.measurement_cache import MeasurementCache
+from hespas.simulators.simgrid_backend import simgrid_program
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
@@ -304,6 +305,7 @@ def test_programs_that_cannot_be_read_are_rows(place):
         ({"mlir": "none.mlir"}, "cannot read it: No such file"),
         ({"mlir": None}, "no program is given"),
         ({"simulator": "astra-sim", "system": "HGX_H100_8"}, "is not on PATH"),
+        ({"simulator": "simgrid", "system": "HGX_H100_8"}, "no-python has no SimGrid"),
         ({"estimator": "systolic", "setting.row": 8}, "no setting 'row'; did you mean 'rows'"),
         (
             {"estimator": "systolic", "setting.rows": [8, "wide"]},
@@ -316,6 +318,7 @@ def test_programs_that_cannot_be_read_are_rows(place):
 )
 def test_what_is_wrong_is_said_before_any_work(place, keys, message, monkeypatch):
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv(simgrid_program.ENVIRONMENT, "no-python")
     monkeypatch.setattr(cells, "WORKER", "support.sweep_work:none")
     with pytest.raises(sweep_runner.HespasError, match=message):
         sweep({"mlir": "step.mlir", **keys})
@@ -424,6 +427,18 @@ def test_astra_sim_gets_files_and_is_of_the_key(place, capsys):
     assert sweep(keys, "c.sqlite").cached == 1
     write_astra_stub(place / "astra", lines + "\n")
     assert sweep(keys, "c.sqlite").cached == 0
+
+
+def test_simgrid_gets_its_cells_and_is_of_the_key(place, monkeypatch):
+    def make_cell(simulator: str, version: str) -> cells.Cell:
+        monkeypatch.setattr(simgrid_program, "check_simgrid", lambda: version)
+        keys = {"mlir": "step.mlir", "system": "A100_SXM_40GB_4GPU", "simulator": simulator}
+        return sweep_runner.SweepCellFactory().make_cell(keys)
+
+    made = [make_cell("simgrid", "3.35"), make_cell("simgrid", "3.36"), make_cell("embedded", "")]
+    simulators = [cell.payload["config"]["simulator"] for cell in made]
+    assert simulators == ["simgrid", "simgrid", "embedded"]
+    assert len({cell.key for cell in made}) == 3
 
 
 def cli(*argv) -> int:

@@ -119,6 +119,8 @@ def test_a_spread_from_bands_is_that_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "traces" / "run.json").write_text(json.dumps({"compute_band_s": None}))
     with pytest.raises(HespasError, match="no band of compute"):
         step_variation.variation(str(tmp_path / "traces"), device_spread="bands")
+    with pytest.raises(UsageError, match=r"device_spread is '0\.03'"):
+        step_variation.variation(str(tmp_path / "traces"), device_spread="0.03")
     band = {"compute_s": 1e-3, "compute_band_s": [0.9e-3, 1.1e-3]}
     (tmp_path / "traces" / "run.json").write_text(json.dumps(band))
     variation = step_variation.variation(
@@ -190,7 +192,10 @@ def test_rows_of_goodput() -> None:
     parts = many.goodput / (1 - many.checkpoint_share) + many.failure_share
     assert parts == pytest.approx(1)
     assert "16,384" in str(result) and json.loads(json.dumps(result.to_json()))["rows"]
-    for wrong in ({"devices": []}, {"checkpoint_s": 0.0}, {"step_time_s": -1.0}):
+    for wrong in (
+        {"devices": []}, {"checkpoint_s": 0.0}, {"checkpoint_s": math.nan}, {"step_time_s": -1.0},
+        {"step_time_s": 0.0}, {"interval_s": math.nan}, {"device_mtbf_h": math.nan},
+    ):  # fmt: skip
         with pytest.raises(UsageError):
             goodput(**{"devices": [8], "checkpoint_s": 30.0, **wrong})
 

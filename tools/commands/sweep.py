@@ -152,9 +152,9 @@ def _write_plot(command_line: Any, rows: Sequence[Any], questions: SweepQuestion
     )
     objectives = questions.objectives or (Objective("step_time_s"),)
     kind = command_line.plot_kind or sweep_plots.choose_plot_kind(axes, objectives)
-    plot = sweep_plots.SweepPlot(kind, tuple(axes), objectives)
     allowed = sweep_summary.select_allowed_rows(rows, questions.limits)
-    save_figure(sweep_plots.draw_sweep(good, allowed, plot), command_line.plot)
+    figure = sweep_plots.draw_sweep(good, allowed, kind, axes, objectives)
+    save_figure(figure, command_line.plot)
 
 
 def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions]:

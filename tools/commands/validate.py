@@ -178,8 +178,7 @@ def _validate_programs(options: argparse.Namespace) -> int:
         at_least_s=options.at_least,
         jobs=read_jobs(options),
     )
-    result = validate_estimator(request, note=print_to_stderr)
-    by_flow, scores = result.predictions, result.scores
+    by_flow, scores = validate_estimator(request, note=print_to_stderr)
     tables = _build_validation_tables(by_flow, scores, options.at_least)
     if options.plot:
         known = {name: by_flow[name] for name in by_flow if by_flow[name]}

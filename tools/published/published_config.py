@@ -281,9 +281,15 @@ def build_published_plan(
     Raises:
         HespasError: A key is missing, or a preset does not exist.
     """
-    from hespas.passes.emit.emit_chakra import TRACES
+    from hespas.passes.emit.emit_chakra import TRACES, EmitChakraPass
     from hespas.workflows import run_plan
-    from hespas.workflows.program_form import FUSE, XLA, FormRequest, choose_fusion_options
+    from hespas.workflows.program_form import (
+        FUSE,
+        XLA,
+        FormRequest,
+        build_pass_step,
+        choose_fusion_options,
+    )
 
     config, run_flags = config_file.config, run_flags or RunConfig.model_validate({})
     if config_file.method is None and not run_flags.node:
@@ -299,16 +305,14 @@ def build_published_plan(
     form = run_plan.request_program_form(run_flags.model_copy(update={"node": node}), system)
     fusion = ()
     if form.form == FUSE:
-        fusion = (run_plan.build_pass_step("fuse", {**choose_fusion_options(form.target_node)}),)
-    emit: dict[str, str | bool] = {"clean": config.clean}
+        fusion = (build_pass_step("fuse", {**choose_fusion_options(form.target_node)}),)
     if config.output_dir:
         check_writable_folder(config.output_dir, TRACES)
-        emit["output"] = config.output_dir
     return run_plan.RunPlan(
         mlir=require_config_value(config, "mlir_file", "or give --mlir_file", config_file.path),
         steps=(
             *(
-                [run_plan.build_pass_step("prepare", {"replicas": str(config_file.num_npus)})]
+                [build_pass_step("prepare", {"replicas": str(config_file.num_npus)})]
                 if config_file.num_npus
                 else []
             ),
@@ -320,8 +324,8 @@ def build_published_plan(
                 {**method.to_estimator_settings(), **run_flags.setting},
                 annotate_options,
             ),
-            run_plan.build_pass_step("emit-chakra", emit),
         ),
+        emit=EmitChakraPass(output=config.output_dir or "", clean=config.clean),
         form=form if form.form == XLA or form.compile_flags else FormRequest(),
         system=system,
         devices=config_file.num_npus,

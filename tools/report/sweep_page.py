@@ -27,6 +27,7 @@ from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup,
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.table_page import render_text_table
 from hespas.workflows.figures import BY_NAME, PEAK_DTYPE, Figure, list_figures, name_peak
+from hespas.workflows.run_comparison import choose_measure
 from hespas.workflows.sweep.sweep_analysis import (
     FITS,
     PROGRAM,
@@ -40,7 +41,6 @@ from hespas.workflows.sweep.sweep_analysis import (
 from hespas.workflows.sweep.sweep_expressions import LET
 from hespas.workflows.sweep.sweep_summary import (
     SweepQuestions,
-    choose_measure,
     find_varied_keys,
     make_answer_tables,
     number_values,

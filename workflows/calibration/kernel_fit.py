@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -168,7 +168,7 @@ def fit_kernel_class(
         busy_s = np.maximum(kernel_s - launch_part_s, _LEAST_KERNEL * kernel_s)
 
         def compute_log_base(points: Any) -> Any:
-            base_s = _evaluate_at_sizes(sample.kind, x, points, peaks) - eager_s
+            base_s = evaluate_at_sizes(sample.kind, x, points, peaks) - eager_s
             return np.log(base_s - launch_part_s)
 
         permille, factor = _fit_correction(
@@ -192,7 +192,7 @@ def _evaluate_time_model(x: Sequence[float], compute_s: Any, memory_s: Any, step
     return fixed + (parts + (steps * s_per_k) ** power) ** (1 / power)
 
 
-def _evaluate_at_sizes(
+def evaluate_at_sizes(
     kind: str, x: Sequence[float], points: Any, peaks: tuple[float, float]
 ) -> Any:
     """Return the time of kernels at sizes of the correction table, before the correction.
@@ -336,39 +336,11 @@ def _fit_correction(
     if compute_log_base is None:
         permille = np.round(1000 * values).astype(int)
         return permille.tolist(), np.exp(matrix @ permille / 1000)
-    growth = [_sum_least_growth(axes, at, compute_log_base) for at in range(len(axes))]
+    growth = [sum_least_growth(axes, at, compute_log_base) for at in range(len(axes))]
     weights = np.asarray(system.multiply(system).sum(axis=0)).ravel()
     values = project_monotone(values, growth, weights)
     permille = np.round(1000 * values).astype(int)
     return permille.tolist(), np.exp(matrix @ permille / 1000)
-
-
-def make_class_monotone(
-    kind: str, fit: Mapping[str, Any], peaks: tuple[float, float]
-) -> dict[str, Any]:
-    """Return the correction table of a class without measurements, made monotone.
-
-    Args:
-        fit: The object of the class in ``calibration.fits``.
-        peaks: The peak rate in FLOP/s and the memory bandwidth in bytes/s.
-    """
-    residual = fit["residual"]
-    names = AXES[kind.partition(".")[0]]
-    axes = [residual[name] for name in names]
-    x = [fit["fixed_s"], fit.get("efficiency", 1.0), fit["bandwidth"], fit.get("power", 1.0),
-         fit.get("s_per_k", 0.0)]  # fmt: skip
-    growth = [
-        _sum_least_growth(
-            axes,
-            at,
-            lambda sizes: np.log(_evaluate_at_sizes(kind, x, sizes, peaks)),
-            is_sparse=True,
-        )
-        for at in range(len(axes))
-    ]
-    values = np.array(residual["permille"]) / 1000
-    monotone = project_monotone(values, growth, np.ones(len(values)))
-    return dict(residual) | {"permille": np.round(1000 * monotone).astype(int).tolist()}
 
 
 def project_monotone(values: Any, growth: Sequence[Any], weights: Any) -> Any:
@@ -407,12 +379,11 @@ def project_monotone(values: Any, growth: Sequence[Any], weights: Any) -> Any:
     return table.ravel()
 
 
-def _sum_least_growth(
+def sum_least_growth(
     axes: Sequence[Sequence[float]],
     at: int,
     compute_log_base: Callable[[Any], Any],
-    *,
-    is_sparse: bool = False,
+    between: Callable[[Sequence[float]], Sequence[Sequence[float]]] = lambda axis: [axis],
 ) -> Any:
     """Return, along an axis, the sum of the least growth of the time in each interval of knots.
 
@@ -422,18 +393,15 @@ def _sum_least_growth(
         axes: The knots.
         at: The axis.
         compute_log_base: Returns the logarithm of the time without the correction at sizes.
-        is_sparse: Whether the knots are so far apart that each line of knots also has to stand for
-            those halfway to the knots below, where the time grows less.
+        between: Lists the sizes of another axis that the lines along this one lie at, as rows with
+            one for each knot.
     """
     fine = [
         low * (high / low) ** (part / _PARTS)
         for low, high in itertools.pairwise(axes[at])
         for part in range(_PARTS)
     ]
-    choices = [
-        [[*fine, axis[-1]]] if i == at else [axis, _list_sizes_below(axis)] if is_sparse else [axis]
-        for i, axis in enumerate(axes)
-    ]
+    choices = [[[*fine, axis[-1]]] if i == at else between(axis) for i, axis in enumerate(axes)]
     least: Any = None
     for lines in itertools.product(*choices):
         grids = np.meshgrid(*lines, indexing="ij")
@@ -444,10 +412,6 @@ def _sum_least_growth(
             least = growth if least is None else np.minimum(least, growth)
     total = np.concatenate([np.zeros((*least.shape[:-1], 1)), np.cumsum(least, axis=-1)], axis=-1)
     return np.moveaxis(total, -1, at)
-
-
-def _list_sizes_below(axis: Sequence[float]) -> list[float]:
-    return [axis[0], *(math.sqrt(low * high) for low, high in itertools.pairwise(axis))]
 
 
 def _build_second_differences(sizes: Sequence[int]) -> list[Any]:

@@ -143,9 +143,8 @@ def parse_measurements(
             remedy=f"known are tables with {known}",
         )
     left_out: Counter[str] = Counter()
-    rows = _select_device_rows(rows, device, path, left_out)
     measurements: list[KernelMeasurement] = []
-    for number, row in enumerate(rows, 2):
+    for number, row in _select_device_rows(rows, device, path, left_out):
         try:
             measurement = form(row)
             if not isinstance(measurement, str):
@@ -153,7 +152,8 @@ def parse_measurements(
         except KeyError as error:
             text = f"row {number} has no column {error}"
             raise HespasError(text, where=path) from None
-        except (AttributeError, TypeError, ValueError) as error:  # None in the place of a text
+        except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+            # None is in the place of a text, or a rate is 0.
             raise HespasError(f"row {number} cannot be read: {error}", where=path) from None
         if isinstance(measurement, str):
             left_out[measurement] += 1
@@ -181,10 +181,12 @@ def _check_measurement(measurement: KernelMeasurement) -> None:
 
 def _select_device_rows(
     rows: list[_CsvRow], device: str | None, path: str, left_out: Counter[str]
-) -> list[_CsvRow]:
+) -> list[tuple[int, _CsvRow]]:
+    """Select the rows of a device, each with its number in the file; raises HespasError."""
+    numbered = list(enumerate(rows, 2))
     column = next((name for name in ("Device", "device", "engine") if name in rows[0]), None)
     if column is None:
-        return rows
+        return numbered
     names = sorted({row[column] or "" for row in rows})
     if device is None and len(names) > 1:
         remedy = f"choose one with --device: {', '.join(names)}"
@@ -194,7 +196,7 @@ def _select_device_rows(
         remedy = f"it has {', '.join(names)}"
         raise HespasError(f"the table has no device '{device}'", where=path, remedy=remedy)
     left_out["other devices"] += sum(row[column] != selected_device for row in rows)
-    return [row for row in rows if row[column] == selected_device]
+    return [(number, row) for number, row in numbered if row[column] == selected_device]
 
 
 def describe_kernel(kind: str, point: Sequence[float]) -> KernelMeasurement:
@@ -253,6 +255,8 @@ def _parse_latent_attention_row(row: _CsvRow) -> KernelMeasurement | str:
     key = _TYPES.get(row["bmm_dtype"])
     if key != "bf16":
         return f"batched products of {row['bmm_dtype']}: no model"
+    if row["op_name"] not in _LATENT_SIZES:
+        return f"batched products of {row['op_name']}: no model"
     n, k = _LATENT_SIZES[row["op_name"]]
     measurement = _build_product_measurement(
         key,

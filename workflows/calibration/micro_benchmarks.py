@@ -171,16 +171,13 @@ def write_measurements(file: TextIO, measured: Iterable[tuple[KernelBenchmark, f
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for benchmark, time_s in measured:
-        sizes = "x".join(map(str, benchmark.sizes))
-        writer.writerow(
-            (
-                benchmark.kernel,
-                sizes,
-                f"{benchmark.flops:g}",
-                f"{benchmark.bytes:g}",
-                f"{time_s:.6g}",
-            )
-        )
+        writer.writerow((*_format_work(benchmark), f"{time_s:.6g}"))
+
+
+def _format_work(benchmark: KernelBenchmark) -> tuple[str, ...]:
+    """Format the class, the sizes, the operations and the bytes of a benchmark for a table."""
+    sizes = "x".join(map(str, benchmark.sizes))
+    return benchmark.kernel, sizes, f"{benchmark.flops:g}", f"{benchmark.bytes:g}"
 
 
 def is_bound_by_matrix_units(node: NodeSpec, kernel: str, flops: float, moved: float) -> bool:
@@ -230,17 +227,6 @@ def estimate_cycles(benchmark: KernelBenchmark, target: str) -> tuple[int, float
     return sum(one.cycles for one in estimates), sum(one.latency_ns or 0 for one in estimates)
 
 
-def generate_cycle_rows(
-    benchmarks: Sequence[KernelBenchmark], target: str
-) -> Iterator[tuple[object, ...]]:
-    """Yield the row of ``CYCLE_COLUMNS`` of each benchmark; raises HespasError."""
-    for benchmark in benchmarks:
-        cycles, time_ns = estimate_cycles(benchmark, target)
-        sizes = "x".join(map(str, benchmark.sizes))
-        work = (f"{benchmark.flops:g}", f"{benchmark.bytes:g}")
-        yield (target, benchmark.kernel, sizes, *work, cycles, f"{1e-9 * time_ns:.6g}")
-
-
 def write_cycle_table(target: str, file: TextIO) -> None:
     """Write the table of a target as CSV.
 
@@ -252,9 +238,10 @@ def write_cycle_table(target: str, file: TextIO) -> None:
             f"{target} is no TPU, and XLA estimates cycles of TPUs only",
             remedy="name another target, such as TPUv5e",
         )
-    benchmarks = list_cycle_benchmarks(configs.load_node(target))
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CYCLE_COLUMNS)
-    for row in generate_cycle_rows(benchmarks, target):
-        writer.writerow(row)
+    for benchmark in list_cycle_benchmarks(configs.load_node(target)):
+        cycles, time_ns = estimate_cycles(benchmark, target)
+        time_s = f"{1e-9 * time_ns:.6g}"
+        writer.writerow((target, *_format_work(benchmark), cycles, time_s))
         file.flush()

@@ -102,7 +102,7 @@ def calibrate_node(
             peak_flops,
             node.memory_bandwidth_bytes_per_s,
             sources[kind],
-            launch_s=data.get("launch_s") or _get_inherited_launch_s(node),
+            launch_s=data.get("launch_s") or DeviceConstants.from_node(node).launch_s,
             l2_bytes=node.l2_bytes,
             efficiency=_get_large_efficiency(kind, fits),
             most_bandwidth=_get_most_bandwidth(kind, fits),
@@ -175,10 +175,6 @@ def _get_most_bandwidth(kind: str, fits: Mapping[str, Any]) -> float:
     if not kind.endswith(COMPILED):
         return 1.0
     return fits.get(strip_variant(kind), fits.get(_BF16, {})).get("bandwidth", 1.0)
-
-
-def _get_inherited_launch_s(node: NodeSpec) -> float:
-    return DeviceConstants.from_node(node).launch_s
 
 
 def _derive_bare_f8_fit(bf16: Mapping[str, Any], quantised: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,20 +99,19 @@ def find_violations(comparison: StepComparison, limits: BudgetLimits) -> list[Bu
     Raises:
         HespasError: A figure with a limit, or the band, is not known.
     """
-    return [
-        *_check_step(comparison, limits.step),
-        *_check_memory(comparison, limits.memory),
-        *_check_exposed(comparison, limits.exposed),
-    ]
+    checks = (
+        (_check_step, limits.step),
+        (_check_memory, limits.memory),
+        (_check_exposed, limits.exposed),
+    )
+    found = [check(comparison, limit) for check, limit in checks if limit is not None]
+    return [violation for violation in found if violation is not None]
 
 
-def _check_step(comparison: StepComparison, limit: GrowthLimit | None) -> Iterator[BudgetViolation]:
-    if limit is None:
-        return
-    before, after = comparison.before, comparison.after
-    simulated = None not in (before.step_time_s, after.step_time_s)
+def _check_step(comparison: StepComparison, limit: GrowthLimit) -> BudgetViolation | None:
+    before, after, band_s = comparison.before, comparison.after, comparison.band_s
     old_s, new_s = select_times(before, after)
-    growth, band_s = compute_relative_growth(old_s, new_s), comparison.band_s
+    growth = compute_relative_growth(old_s, new_s)
     is_violated = growth > limit.share
     if limit.is_of_band:
         if band_s is None:
@@ -122,66 +121,52 @@ def _check_step(comparison: StepComparison, limit: GrowthLimit | None) -> Iterat
             )
         is_violated = band_s[0] > limit.share * old_s
     if not is_violated:
-        return
-    allowed = f"more than the {_format_limit(limit)} allowed"
-    if limit.is_of_band:
-        allowed += " with a probability of 90 %"
-    details = f"{format_seconds(old_s)} to {format_seconds(new_s)}"
+        return None
+    change = f"{format_seconds(old_s)} to {format_seconds(new_s)}"
     if band_s is not None:
         ends = " to ".join(map(format_signed_seconds, band_s))
-        details += f", 80 % band of the difference {ends}"
-    head = f"the {'step' if simulated else 'compute'} takes {_format_growth(growth)} longer"
-    yield BudgetViolation(
-        "step",
-        growth,
-        f"{head}, {allowed} ({details})"
-        + _list_causes(comparison.causes, lambda cause: cause.step_s),
-    )
+        change += f", 80 % band of the difference {ends}"
+    what = "compute" if None in (before.step_time_s, after.step_time_s) else "step"
+    claim = f"the {what} takes {_format_growth(growth)} longer"
+    causes = _list_causes(comparison.causes, lambda cause: cause.step_s)
+    return _build_violation("step", growth, limit, claim, change, causes)
 
 
-def _check_memory(
-    comparison: StepComparison, limit: GrowthLimit | None
-) -> Iterator[BudgetViolation]:
-    if limit is None:
-        return
+def _check_memory(comparison: StepComparison, limit: GrowthLimit) -> BudgetViolation | None:
     old, new = comparison.before.peak_bytes, comparison.after.peak_bytes
     if old is None or new is None:
         raise HespasError("a result has no peak memory", remedy="run it without --no-memory")
     growth = compute_relative_growth(old, new)
+    if growth <= limit.share:
+        return None
     claim = f"the peak memory is {_format_growth(growth)} higher"
     change = f"{format_scaled(old, 'B')} to {format_scaled(new, 'B')}"
     causes = _list_causes(comparison.causes, lambda cause: cause.memory_bytes)
-    yield from _judge_growth("memory", growth, limit, claim, change, causes)
+    return _build_violation("memory", growth, limit, claim, change, causes)
 
 
-def _check_exposed(
-    comparison: StepComparison, limit: GrowthLimit | None
-) -> Iterator[BudgetViolation]:
-    if limit is None:
-        return
+def _check_exposed(comparison: StepComparison, limit: GrowthLimit) -> BudgetViolation | None:
     old_s, new_s = comparison.before.exposed_comm_s, comparison.after.exposed_comm_s
     if old_s is None or new_s is None:
         message = "a result has no exposed communication: it was not simulated"
         raise HespasError(message, remedy="name a system")
     step_s = comparison.before.step_time_s
     growth = (new_s - old_s) / step_s if step_s else compute_relative_growth(old_s, new_s)
+    if growth <= limit.share:
+        return None
     claim = f"the exposed communication grows by {_format_growth(growth)} of the step"
     change = f"{format_seconds(old_s)} to {format_seconds(new_s)}"
     causes = _list_causes(comparison.causes, lambda cause: cause.exposed_s)
-    yield from _judge_growth("exposed", growth, limit, claim, change, causes)
+    return _build_violation("exposed", growth, limit, claim, change, causes)
 
 
-def _judge_growth(
+def _build_violation(
     figure: str, growth: float, limit: GrowthLimit, claim: str, change: str, causes: str
-) -> Iterator[BudgetViolation]:
-    """Yield a violation if a figure has grown by more than its limit."""
-    if growth > limit.share:
-        allowed = f"more than the {_format_limit(limit)} allowed"
-        yield BudgetViolation(figure, growth, f"{claim}, {allowed} ({change}){causes}")
-
-
-def _format_limit(limit: GrowthLimit) -> str:
-    return f"{100 * limit.share:g} %"
+) -> BudgetViolation:
+    allowed = f"more than the {100 * limit.share:g} % allowed"
+    if limit.is_of_band:
+        allowed += " with a probability of 90 %"
+    return BudgetViolation(figure, growth, f"{claim}, {allowed} ({change}){causes}")
 
 
 def _format_growth(growth: float) -> str:

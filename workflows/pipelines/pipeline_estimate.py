@@ -145,7 +145,7 @@ def simulate_pipeline(
     Raises:
         HespasError: As of ``estimate_pipeline``.
     """
-    traces = build_pipeline_traces(schedule, stages, slowdowns)
+    traces = PipelineTraces(schedule, stages, slowdowns or {})
     programs = [InMemoryPrograms(trace) for trace in traces.ranks]
     options = replace(
         network.choice.options, intervals=intervals and network.choice.options.intervals
@@ -178,9 +178,9 @@ def find_worst_straggler(
     return worst, step_times_s[worst]
 
 
-def _measure_span(nodes: Mapping[int, NodeInterval], span: StepSpan) -> tuple[int, int] | None:
+def _measure_span(nodes: Mapping[int, NodeInterval], steps: range) -> tuple[int, int] | None:
     """Return the start and the end of a task in nanoseconds; None if it has no node."""
-    known = [nodes[i] for i in range(*span) if i in nodes]
+    known = [nodes[i] for i in steps if i in nodes]
     if not known:
         return None
     return min(node.start_ns for node in known), max(node.finish_ns for node in known)
@@ -208,7 +208,7 @@ def _measure_ranks(
         [
             TaskSpan(task, *span)
             for task in tasks
-            if (span := _measure_span(rank_nodes, traces.spans[task]))
+            if (span := _measure_span(rank_nodes, traces.tasks[task]))
         ]
         for tasks, rank_nodes in zip(schedule.tasks, nodes, strict=True)
     ]
@@ -365,48 +365,6 @@ def _sum_step_work(
     )
 
 
-class StepSpan(NamedTuple):
-    """The ids of the steps of a task, the last one exclusive."""
-
-    first: int
-    end: int
-
-
-@dataclass(frozen=True)
-class PipelineTraces:
-    """The traces of all ranks.
-
-    Attributes:
-        ranks: The trace of each rank.
-        spans: The steps of each task.
-        updates: The steps of the optimiser by rank.
-    """
-
-    ranks: Sequence[ProgramTrace]
-    spans: Mapping[StageTask, StepSpan]
-    updates: Sequence[StepSpan]
-
-
-def build_pipeline_traces(
-    schedule: PipelineSchedule,
-    stages: Sequence[StageEstimate],
-    slowdowns: Mapping[int, float] | None,
-) -> PipelineTraces:
-    """Build the traces of all ranks; ``slowdowns`` are as of ``simulate_pipeline``.
-
-    Raises:
-        HespasError: A stage lacks a program, or has nothing to send.
-    """
-    for stage in stages:
-        for kind in list_task_kinds(schedule.has_split_backward):
-            stage.get_program(kind)  # the first that is missing is the error
-    builder = _PipelineTraceBuilder(schedule, stages, slowdowns or {})
-    for task in schedule.order_tasks():
-        builder.append_task(task)
-    updates = [builder.append_updates(rank) for rank in range(schedule.ranks)]
-    return PipelineTraces([rank.trace for rank in builder.ranks], builder.spans, updates)
-
-
 @dataclass
 class _RankTrace:
     """The trace of a rank; ``sinks`` are the steps that the next task waits for."""
@@ -417,8 +375,14 @@ class _RankTrace:
     groups: dict[tuple[int, ...], int] = field(default_factory=dict)
 
 
-class _PipelineTraceBuilder:
-    """Appends tasks to the traces of their ranks."""
+class PipelineTraces:
+    """The traces of all ranks.
+
+    Attributes:
+        ranks: The trace of each rank.
+        tasks: The ids of the steps of each task.
+        updates: Those of the optimisers of each rank.
+    """
 
     def __init__(
         self,
@@ -426,44 +390,54 @@ class _PipelineTraceBuilder:
         stages: Sequence[StageEstimate],
         slowdowns: Mapping[int, float],
     ) -> None:
-        self.schedule, self.stages = schedule, stages
-        self.rank_devices = next(iter(stages[0].programs.values())).trace.devices
-        count = self.rank_devices * schedule.ranks
-        self.ranks = [
+        """Build the traces; ``slowdowns`` are as of ``simulate_pipeline``.
+
+        Raises:
+            HespasError: A stage lacks a program, or has nothing to send.
+        """
+        for stage in stages:
+            for kind in list_task_kinds(schedule.has_split_backward):
+                stage.get_program(kind)  # the first that is missing is the error
+        self._schedule, self._stages = schedule, stages
+        self._rank_devices = next(iter(stages[0].programs.values())).trace.devices
+        count = self._rank_devices * schedule.ranks
+        self._ranks = [
             _RankTrace(
-                ProgramTrace(
-                    count, members=range(r * self.rank_devices, (r + 1) * self.rank_devices)
-                ),
-                slowdowns.get(r, 1.0),
+                ProgramTrace(count, members=range(first, first + self._rank_devices)),
+                slowdowns.get(rank, 1.0),
             )
-            for r in range(schedule.ranks)
+            for rank, first in enumerate(range(0, count, self._rank_devices))
         ]
-        self.spans: dict[StageTask, StepSpan] = {}
         self._next = 2
         self._group_count = 0
         self._messages: dict[StageTask, int] = {}  # what a task receives
+        self.ranks = [rank.trace for rank in self._ranks]
+        self.tasks: dict[StageTask, range] = {}
+        for task in schedule.order_tasks():
+            self._append_task(task)
+        self.updates = [self._append_updates(rank) for rank in range(schedule.ranks)]
 
-    def append_task(self, task: StageTask) -> None:
+    def _append_task(self, task: StageTask) -> None:
         """Append a task to the trace of its rank, and the message of its result to both ends."""
-        rank = self.ranks[self.schedule.find_rank(task.stage)]
+        rank = self._ranks[self._schedule.find_rank(task.stage)]
         received = self._messages.pop(task, None)
         if received is not None:
             rank.sinks = (*rank.sinks, received)
         title = f"{_KIND_TITLES[task.kind]}{task.microbatch} stage {task.stage}: "
-        program = self.stages[task.stage].get_program(task.kind)
-        self.spans[task] = self._append_program(rank, program.trace, title)
+        program = self._stages[task.stage].get_program(task.kind)
+        self.tasks[task] = self._append_program(rank, program.trace, title)
         self._append_message(task)
 
-    def append_updates(self, number: int) -> StepSpan:
+    def _append_updates(self, number: int) -> range:
         """Append the optimisers of the stages of a rank."""
-        rank, first = self.ranks[number], self._next
-        for stage in self.schedule.list_stages(number):
-            update = self.stages[stage].programs.get(UPDATE)
+        rank, first = self._ranks[number], self._next
+        for stage in self._schedule.list_stages(number):
+            update = self._stages[stage].programs.get(UPDATE)
             if update is not None:
                 self._append_program(rank, update.trace, f"update stage {stage}: ")
-        return StepSpan(first, self._next)
+        return range(first, self._next)
 
-    def _append_program(self, rank: _RankTrace, program: ProgramTrace, title: str) -> StepSpan:
+    def _append_program(self, rank: _RankTrace, program: ProgramTrace, title: str) -> range:
         """Append one execution of a program, which waits for the sinks of the rank."""
         first = self._next
         read: set[int] = set()
@@ -481,25 +455,25 @@ class _PipelineTraceBuilder:
         if numbers:
             self._next = numbers[-1] + 2
             rank.sinks = tuple(number for number in numbers if number not in read)
-        return StepSpan(first, self._next)
+        return range(first, self._next)
 
     def _append_message(self, task: StageTask) -> None:
         """Append the message of a task to the traces of its sender and its receiver."""
         kind, stage, microbatch = task
         target = stage + 1 if kind == FORWARD else stage - 1
-        if kind == WEIGHT_GRADIENT or not 0 <= target < self.schedule.stages:
+        if kind == WEIGHT_GRADIENT or not 0 <= target < self._schedule.stages:
             return
-        ends = [self.schedule.find_rank(s) for s in (stage, target)]
+        ends = [self._schedule.find_rank(s) for s in (stage, target)]
         if ends[0] == ends[1]:
             return
-        size = self.stages[stage].get_message_bytes(kind)
-        offsets = [end * self.rank_devices for end in ends]
-        pairs = tuple((offsets[0] + i, offsets[1] + i) for i in range(self.rank_devices))
+        size = self._stages[stage].get_message_bytes(kind)
+        offsets = [end * self._rank_devices for end in ends]
+        pairs = tuple((offsets[0] + i, offsets[1] + i) for i in range(self._rank_devices))
         name = f"{_KIND_TITLES[kind]}{microbatch} stage {stage} to {target}"
         content = TransferContent(name, size, pairs)
         number, self._next = self._next, self._next + 2
-        sender, receiver = (self.ranks[end].trace for end in ends)
-        sender.steps.append(TraceStep(number, self.ranks[ends[0]].sinks, content))
+        sender, receiver = (self.ranks[end] for end in ends)
+        sender.steps.append(TraceStep(number, self._ranks[ends[0]].sinks, content))
         receiver.steps.append(TraceStep(number, (), content))
         for trace in (sender, receiver):
             trace.chain[number] = number  # messages do not wait for each other

@@ -29,7 +29,7 @@ from hespas.support.text_tables import (
 from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_cells import PipelineCell, estimate_pipelines
 from hespas.workflows.pipelines.schedules import INTERLEAVED, SCHEDULES, build_schedule
-from hespas.workflows.pipelines.stage_estimates import find_stage_files
+from hespas.workflows.pipelines.stage_estimates import UPDATE, find_stage_files
 from hespas.workflows.pipelines.stage_workloads import (
     count_stage_layers,
     place_on_rank,
@@ -95,7 +95,6 @@ RANK_COLUMNS = (
     StudyColumn("memory_bytes", "memory", lambda value: format_scaled(value, "B")),
     StudyColumn("memory_margin", "margin", format_percent),
 )
-UPDATE_KIND = "update"
 BATCH_AXES = ("data", "fsdp", "expert")  # of the mesh, which divide the sequences of a microbatch
 MODEL = "8b"
 EVEN = "even"  # the division of layers whose numbers are not stated
@@ -370,7 +369,7 @@ def make_rank_chart(row: PipelineRow) -> GanttChart:
         ]
         if rank["update_ns"]:
             start_ns, end_ns = rank["update_ns"]
-            bars.append(GanttBar(1e-9 * start_ns, 1e-9 * end_ns, UPDATE_KIND, UPDATE_KIND))
+            bars.append(GanttBar(1e-9 * start_ns, 1e-9 * end_ns, UPDATE, UPDATE))
         lanes.append((f"rank {rank['rank']}", bars))
     return GanttChart(row.title, lanes)
 

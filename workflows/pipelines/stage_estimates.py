@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -217,11 +217,12 @@ def find_stage_files(folder: str | Path, stages: int) -> list[StageFiles]:
     """Find the programs of stages: ``stage-N.PART.mlir``, or ``stage.PART.mlir`` for the others.
 
     Raises:
-        UsageError: There is no such folder, a file has another part, or a program is missing.
+        UsageError: There is no such folder, a file has another part, is of a stage that there is
+            not, or one of two of a program, or a program is missing.
     """
     if not os.path.isdir(folder):
         raise UsageError("there is no such folder", where=str(folder))
-    files: dict[tuple[str | None, str], str] = {}
+    files: dict[tuple[int | None, str], str] = {}
     for path in sorted(Path(folder).iterdir()):
         match = _FILE.fullmatch(path.name)
         if match is None:
@@ -232,24 +233,37 @@ def find_stage_files(folder: str | Path, stages: int) -> list[StageFiles]:
                 where=str(path),
                 remedy=f"parts are {', '.join(PARTS)}",
             )
-        files[match[1], match[2]] = str(path)
-    return [dict(_select_stage_files(files, number, folder)) for number in range(stages)]
-
-
-def _select_stage_files(
-    files: Mapping[tuple[str | None, str], str], number: int, folder: str | Path
-) -> Iterator[tuple[StagePart, str]]:
-    names: list[StagePart] = [
-        part for part in PARTS if {(str(number), part), (None, part)} & files.keys()
+        key = None if match[1] is None else int(match[1]), match[2]
+        if key[0] is not None and key[0] >= stages:
+            raise UsageError(
+                f"the schedule has {stages} stages, the last of which is stage {stages - 1}",
+                where=str(path),
+                remedy="choose a schedule and ranks that run all programs, or remove this one",
+            )
+        if key in files:
+            raise UsageError(
+                f"{os.path.basename(files[key])} is the same program",
+                where=str(path),
+                remedy="keep one of them",
+            )
+        files[key] = str(path)
+    selected: list[StageFiles] = [
+        {
+            part: files.get((number, part)) or files[None, part]
+            for part in PARTS
+            if {(number, part), (None, part)} & files.keys()
+        }
+        for number in range(stages)
     ]
-    if FORWARD not in names:
-        raise UsageError(
-            f"there is no forward program of stage {number}",
-            where=str(folder),
-            remedy=f"name it stage-{number}.forward.mlir, or stage.forward.mlir for several stages",
-        )
-    for part in names:
-        yield part, files.get((str(number), part)) or files[None, part]
+    for number, programs in enumerate(selected):
+        if FORWARD not in programs:
+            name = f"stage-{number}.forward.mlir"
+            raise UsageError(
+                f"there is no forward program of stage {number}",
+                where=str(folder),
+                remedy=f"name it {name}, or stage.forward.mlir for several stages",
+            )
+    return selected
 
 
 def count_in_flight(schedule: PipelineSchedule, rank: int) -> int:

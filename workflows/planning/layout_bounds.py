@@ -18,8 +18,9 @@ ratio that is no whole power means that the layouts are no family.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from hespas.chakra.trace_steps import CollectiveContent, ProgramTrace, TraceStep
@@ -81,9 +82,18 @@ class FamilyPlan:
     check: Mapping[str, int] | None
 
     @property
-    def samples(self) -> list[Mapping[str, int]]:
+    def points(self) -> list[Mapping[str, int]]:
         """The layouts to sketch: the base, its variants, and the check."""
         return [self.base, *self.variants.values(), *([self.check] if self.check else [])]
+
+    def list_samples(
+        self, candidates: Sequence[LayoutCandidate]
+    ) -> Iterator[tuple[dict[str, int], dict[str, str]]]:
+        """Yield the mesh and the options of each layout to sketch."""
+        axes = candidates[self.members[0]].mesh
+        for point in self.points:
+            counts = {name: str(size) for name, size in point.items() if name not in axes}
+            yield {name: point[name] for name in axes}, {**self.options, **counts}
 
 
 @dataclass
@@ -110,7 +120,13 @@ class LayoutBounds:
             if its group is too small for that to save sketches.
         """
         return [
-            None if ops is None else self._bound_sketch(ops, candidate)
+            None
+            if ops is None
+            else StepBound(
+                self.compute.bound_compute_s(ops),
+                self.comm.bound_comm_s(ops, candidate.mesh, candidate.dcn),
+                sum_resident_bytes(ops),
+            )
             for candidate, ops in zip(candidates, self.derive_sketches(candidates), strict=True)
         ]
 
@@ -120,10 +136,12 @@ class LayoutBounds:
         groups = group_families(candidates)
         while groups:
             plans = plan_families(candidates, groups)
+            samples = [sample for plan in plans for sample in plan.list_samples(candidates)]
+            sketches = iter(self.programs.make_sketches(samples))
             groups = []
-            for plan, sketches in zip(plans, self._make_samples(candidates, plans), strict=True):
+            for plan in plans:
                 try:
-                    family = _build_family(plan, sketches)
+                    family = _build_family(plan, [next(sketches) for _ in plan.points])
                 except NoSketchFamily as error:
                     # Without parallelism over an axis a program may have other ops, so that the
                     # group may be two families.
@@ -134,27 +152,9 @@ class LayoutBounds:
                         self.note(f"note: {count} layouts have no bound: {error.message}")
                     continue
                 for index in plan.members:
-                    derived[index] = _derive_member(family, candidates[index])
+                    with contextlib.suppress(NoSketchFamily):  # of a member alone
+                        derived[index] = family.derive_sketch(make_point(candidates[index]))
         return derived
-
-    def _make_samples(
-        self, candidates: Sequence[LayoutCandidate], plans: Sequence[FamilyPlan]
-    ) -> list[list[list[SketchOp] | HespasError]]:
-        """Make the sketches of the samples of each plan."""
-        layouts = [
-            split_point(point, plan.options, set(candidates[plan.members[0]].mesh))
-            for plan in plans
-            for point in plan.samples
-        ]
-        sketches = iter(self.programs.make_sketches(layouts))
-        return [[next(sketches) for _ in plan.samples] for plan in plans]
-
-    def _bound_sketch(self, ops: list[SketchOp], candidate: LayoutCandidate) -> StepBound:
-        return StepBound(
-            self.compute.bound_compute_s(ops),
-            self.comm.bound_comm_s(ops, candidate.mesh, candidate.dcn),
-            sum_resident_bytes(ops),
-        )
 
 
 def make_point(candidate: LayoutCandidate) -> dict[str, int]:
@@ -168,21 +168,6 @@ def _list_counts(candidate: LayoutCandidate) -> list[str]:
     options = candidate.options
     fixed = () if options.get("scan") == "true" else (LAYERS,)
     return [name for name in _COUNTS if name in options and name not in fixed]
-
-
-def _derive_member(family: SketchFamily, candidate: LayoutCandidate) -> list[SketchOp] | None:
-    try:
-        return family.derive_sketch(make_point(candidate))
-    except NoSketchFamily:
-        return None
-
-
-def split_point(
-    point: Mapping[str, int], options: Mapping[str, str], axes: set[str]
-) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the mesh and the options of a layout."""
-    counts = {name: str(size) for name, size in point.items() if name not in axes}
-    return {n: size for n, size in point.items() if n in axes}, {**options, **counts}
 
 
 def _split_members(
@@ -215,7 +200,7 @@ def plan_families(
 ) -> list[FamilyPlan]:
     """Plan the families of layouts, where sketching a few of them saves work."""
     plans = [_plan_family(members, [candidates[i] for i in members]) for members in groups]
-    return [plan for plan in plans if len(plan.members) > len(plan.samples)]
+    return [plan for plan in plans if len(plan.members) > len(plan.points)]
 
 
 def _plan_family(members: Sequence[int], candidates: Sequence[LayoutCandidate]) -> FamilyPlan:
@@ -241,12 +226,12 @@ def _build_family(
 ) -> SketchFamily:
     """Build a family from the sketches of its samples; raises NoSketchFamily."""
     samples = []
-    for point, ops in zip(plan.samples, sketches, strict=True):
+    for point, ops in zip(plan.points, sketches, strict=True):
         if isinstance(ops, HespasError):
             raise NoSketchFamily(ops.message)
         samples.append(SketchSample(point, ops))
     base, *others = samples
-    family = build_sketch_family(base, [*zip(plan.variants, others, strict=False)])
+    family = SketchFamily(base, dict(zip(plan.variants, others, strict=False)))
     if plan.check:
         check_member(family, samples[-1])
     return family
@@ -272,17 +257,18 @@ class SketchSample:
     ops: Sequence[SketchOp]
 
 
-@dataclass(frozen=True)
 class SketchFamily:
-    """The sketch of one layout, and how each of its numbers depends on the sizes of a layout.
+    """The sketch of one layout, and how each of its numbers depends on the sizes of a layout."""
 
-    Attributes:
-        base: The sketch.
-        powers: For each size that differs, for each op, the exponents of its sizes and its runs.
-    """
+    def __init__(self, base: SketchSample, variants: Mapping[str, SketchSample]) -> None:
+        """Compare a sketch with one more for each size, by its name, that differs.
 
-    base: SketchSample
-    powers: Mapping[str, Sequence[tuple[int, ...]]]
+        Raises:
+            NoSketchFamily: The sketches have other ops, or a ratio of sizes is no whole power.
+        """
+        self._base = base
+        # For each size and each op, the exponents of its sizes and its runs
+        self._powers = {name: _find_powers(base, name, sample) for name, sample in variants.items()}
 
     def derive_sketch(self, point: LayoutPoint) -> list[SketchOp]:
         """Derive the sketch of the member at ``point``.
@@ -293,7 +279,7 @@ class SketchFamily:
             NoSketchFamily: A derived number is not whole.
         """
         ops = []
-        for index, op in enumerate(self.base.ops):
+        for index, op in enumerate(self._base.ops):
             member_op = _remove_axes(op, [name for name, size in point.items() if size == 1])
             if member_op is not None:
                 *sizes, runs = self._scale_numbers((*op.sizes, op.runs), index, point)
@@ -304,14 +290,14 @@ class SketchFamily:
         self, numbers: Sequence[int], index: int, point: LayoutPoint
     ) -> Sequence[int]:
         """Scale numbers of an op from the base to a point, exactly."""
-        if all(not any(powers[index]) for powers in self.powers.values()):
+        if all(not any(powers[index]) for powers in self._powers.values()):
             return numbers
         scaled = []
         for position, number in enumerate(numbers):
             above, below = number, 1
-            for name, powers in self.powers.items():
+            for name, powers in self._powers.items():
                 power = powers[index][position]
-                first, second = (point[name], self.base.point[name])
+                first, second = (point[name], self._base.point[name])
                 if power < 0:
                     first, second = second, first
                 above, below = above * first ** abs(power), below * second ** abs(power)
@@ -319,23 +305,6 @@ class SketchFamily:
                 raise NoSketchFamily("the size of an op is not whole")
             scaled.append(above // below)
         return scaled
-
-
-def build_sketch_family(
-    base: SketchSample, variants: Sequence[tuple[str, SketchSample]]
-) -> SketchFamily:
-    """Build a family from a sketch, and from one more for each size that differs.
-
-    Args:
-        base: The sketch.
-        variants: The name of the size in which a sketch differs from ``base``, and the sketch.
-
-    Raises:
-        NoSketchFamily: The sketches have other ops, or a ratio of sizes is no whole power.
-    """
-    return SketchFamily(
-        base, {name: _find_powers(base, name, variant) for name, variant in variants}
-    )
 
 
 def check_member(family: SketchFamily, sample: SketchSample) -> None:
@@ -444,10 +413,9 @@ class ComputeBounds:
         return (compute_s + moved_bytes / self.node.memory_bandwidth_bytes_per_s) / self.speed
 
     def _bound_op_s(self, op: SketchOp) -> float:
-        time_s = self._product_s.get(op)
-        if time_s is None:
-            time_s = self._product_s[op] = self._compute_op_bound_s(op)
-        return time_s
+        if op not in self._product_s:
+            self._product_s[op] = self._compute_op_bound_s(op)
+        return self._product_s[op]
 
     def _compute_op_bound_s(self, op: SketchOp) -> float:
         if not self.calibrated or op.kind == sketch.CALL:

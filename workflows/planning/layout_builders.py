@@ -21,6 +21,7 @@ from hespas.frontends.export.logical_axes import (
 )
 from hespas.support.data_files import parse_json_or_text
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.output_file import write_atomically
 from hespas.workflows.planning.layout_space import BATCH, SEQUENCE, ProgramInterface
 
 if TYPE_CHECKING:
@@ -338,7 +339,9 @@ def answer_task(payload: dict[str, Any], builder: LayoutBuilder, scratch: str) -
             "default_axes": interface.default_axes,
         }
     if payload["task"] == "meshes":
-        return {"meshes": _describe_meshes(builder, request["options"], payload["meshes"])}
+        options, meshes = request["options"], payload["meshes"]
+        builder.check_options(options, meshes[0])
+        return {"meshes": [_describe_mesh(builder, options, mesh) for mesh in meshes]}
     if payload["task"] == "specs":
         program = builder.build_program(request["options"], request["mesh"])
         return {
@@ -347,15 +350,10 @@ def answer_task(payload: dict[str, Any], builder: LayoutBuilder, scratch: str) -
                 for name, _, spec in _list_specified_arguments(program, is_recipe=builder.is_recipe)
             }
         }
-    return _write_sketch(payload, builder, scratch)
-
-
-def _describe_meshes(
-    builder: LayoutBuilder, options: Mapping[str, str], meshes: Sequence[dict[str, int]]
-) -> list[dict[str, Any]]:
-    """Describe the program over each mesh; raises HespasError if an option is wrong."""
-    builder.check_options(options, meshes[0])
-    return [_describe_mesh(builder, options, mesh) for mesh in meshes]
+    module = builder.export_module(request, Path(scratch))
+    ops = [op.to_json() for op in sketch_module(module, request["mesh"])]
+    write_atomically(payload["output"], json.dumps(ops).encode())
+    return {}
 
 
 def _describe_mesh(
@@ -467,17 +465,6 @@ def _count_local_bytes(
                 remedy=f"{BATCH} counts the samples of each batch shard" if is_batch else "",
             )
     return total_bytes // math.prod(mesh.get(axis, 1) for part in parts for axis in part)
-
-
-def _write_sketch(payload: dict[str, Any], builder: LayoutBuilder, scratch: str) -> dict[str, Any]:
-    """Write the sketch of a program to the file ``output``."""
-    from hespas.support.output_file import write_atomically
-
-    module = builder.export_module(payload["export"], Path(scratch))
-    ops = sketch_module(module, payload["export"]["mesh"])
-    text = json.dumps([op.to_json() for op in ops])
-    write_atomically(payload["output"], text.encode())
-    return {}
 
 
 def sketch_module(module: ir.Module, mesh: Mapping[str, int]) -> list[SketchOp]:

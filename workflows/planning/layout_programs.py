@@ -26,6 +26,7 @@ from hespas.frontends.export.logical_axes import LogicalAxisRules
 from hespas.support.errors import HespasError, restore_error
 from hespas.support.output_file import write_atomically
 from hespas.support.supervised_process import open_temporary_folder
+from hespas.workflows.cell_keys import collect_environment, compute_digest
 from hespas.workflows.cells import Answer, Cell, CellPool, PoolOptions
 from hespas.workflows.planning.layout_builders import (
     FunctionBuilder,
@@ -193,12 +194,17 @@ class LayoutPrograms:
         }
         answers = dict(zip(cells, self._run_tasks([*cells.values()], "sketches made"), strict=True))
         return [
-            answer if isinstance(answer := answers[path], HespasError) else _read_sketch(path)
+            answer
+            if isinstance(answer := answers[path], HespasError)
+            else [SketchOp.from_json(data) for data in json.loads(Path(path).read_text())]
             for path in paths
         ]
 
     def _locate_sketch(self, request: dict[str, Any]) -> str:
-        return str(self.folder / f"sketch-{compute_request_digest(request)}.json")
+        # A sketch depends on more than its program: on what reads it, and on the work of its ops.
+        reading = collect_environment(("estimators", "workflows/planning"), ())
+        digest = compute_digest([compute_request_digest(request), reading])
+        return str(self.folder / f"sketch-{digest[:16]}.json")
 
     def _run_single(self, payload: dict[str, Any]) -> dict[str, Any]:
         (answer,) = self._run_tasks([Cell(self.program, payload)], "questions answered")
@@ -213,10 +219,6 @@ class LayoutPrograms:
             if isinstance(answer, HespasError):
                 answer.where = answer.where or self.program
         return answers
-
-
-def _read_sketch(path: str) -> list[SketchOp]:
-    return [SketchOp.from_json(data) for data in json.loads(Path(path).read_text())]
 
 
 @dataclass(kw_only=True)

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass as options_record
@@ -339,7 +339,9 @@ def _list_mesh_candidates(
     if known.error:
         yield LayoutCandidate(mesh, fixed, error=known.error)
         return
-    divisions = _divide_slices(request, mesh)
+    divisions: list[dict[str, int]] = [{}]
+    if request.dcn is not None and request.slices > 1:
+        divisions = list_slice_divisions(mesh, request.slices, request.dcn)
     if not divisions:
         error = f"no requested parts of its axes multiply to {request.slices} slices"
         yield LayoutCandidate(mesh, fixed, known.argument_bytes, error)
@@ -372,13 +374,6 @@ def _explain_batch(
         f"{problem}; without the fact samples_per_step, and without an option {SEQUENCE}, each "
         "token of tokens_per_step is a sample"
     )
-
-
-def _divide_slices(request: LayoutRequest, mesh: Mapping[str, int]) -> list[dict[str, int]]:
-    """List the divisions of a mesh over slices; one without parts if they are not searched."""
-    if request.dcn is None or request.slices == 1:
-        return [{}]
-    return list_slice_divisions(mesh, request.slices, request.dcn)
 
 
 def list_option_choices(options: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
@@ -419,10 +414,5 @@ def list_searched_names(candidates: Sequence[LayoutCandidate]) -> tuple[list[str
     options = dict.fromkeys(name for candidate in candidates for name in candidate.options)
     return (
         [n for n in axes if len({candidate.format_axis(n) for candidate in candidates}) > 1],
-        [n for n in options if _is_varied(n, candidates)],
+        [n for n in options if len({c.options[n] for c in candidates if n in c.options}) > 1],
     )
-
-
-def _is_varied(name: str, candidates: Sequence[LayoutCandidate]) -> bool:
-    values: set[Any] = {c.options[name] for c in candidates if name in c.options}
-    return len(values) > 1

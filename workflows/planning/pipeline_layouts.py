@@ -214,14 +214,8 @@ def list_study_words(runs: LayoutRuns, candidate: LayoutCandidate, form: str) ->
     sizes = [f"{n}={size}" for n, size in mesh.items() if n != PIPELINE and size > 1]
     words = ["hespas", "study", "pipeline", "--ranks", str(mesh[PIPELINE])]
     words += ["--mesh", ",".join(sizes)] if sizes else []
-    words += [
-        "--schedules",
-        options[SCHEDULE],
-        "--microbatches",
-        options[ACCUMULATE],
-        "--node",
-        runs.node,
-    ]
+    words += ["--schedules", options[SCHEDULE], "--microbatches", options[ACCUMULATE]]
+    words += ["--node", runs.node]
     words += ["--system", runs.system] if runs.system else []
     words += ["--form", form] if form != PipelineRequest.form else []
     if options[SCHEDULE] == INTERLEAVED:
@@ -324,16 +318,14 @@ class PipelineBounds:
         }
         bounds: list[StepBound | None] = []
         for schedule, stages in layouts:
-            keys: list[dict[StagePart, _ProgramKey]] = [
-                {part: _make_program_key(one) for part, one in stage.items()} for stage in stages
-            ]
-            if not keys or any(key not in known for stage in keys for key in stage.values()):
-                bounds.append(None)
-                continue
-            bounded: list[dict[StagePart, StageProgramBound]] = [
-                {part: known[key] for part, key in stage.items()} for stage in keys
-            ]
-            bounds.append(self.bound_schedule(schedule, bounded))
+            try:
+                bounded: list[dict[StagePart, StageProgramBound]] = [
+                    {part: known[_make_program_key(one)] for part, one in stage.items()}
+                    for stage in stages
+                ]
+            except KeyError:  # of a program without a bound
+                bounded = []
+            bounds.append(self.bound_schedule(schedule, bounded) if bounded else None)
         return bounds
 
     def bound_program(self, ops: list[SketchOp], program: LayoutCandidate) -> StageProgramBound:

@@ -120,6 +120,11 @@ class LayoutRow:
         return self.compiled or self.fused
 
     @property
+    def bound_s(self) -> float:
+        """The lower bound of the step in seconds; 0 if there is none."""
+        return self.bound.step_time_s if self.bound else 0.0
+
+    @property
     def best_case_s(self) -> float:
         """The step time that the layout may have at best, in seconds.
 
@@ -144,7 +149,7 @@ class LayoutRow:
             "status": self.status,
             "reason": self.reason or None,
             "on_front": self.on_front,
-            "bound_s": self.bound.step_time_s if self.bound else None,
+            "bound_s": self.bound_s if self.bound else None,
             "best_case_s": self.best_case_s or None,
             "fused_step_time_s": self.fused.step_time_s if self.fused else None,
             **(figures.values if figures else {}),
@@ -312,7 +317,7 @@ def rank_rows(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
     # Those that came nearest to a rank are the first.
     others.sort(
         key=lambda row: (
-            order.index(row.status), row.compiled is None, row.fused is None, _get_bound_s(row)
+            order.index(row.status), row.compiled is None, row.fused is None, row.bound_s
         )
     )  # fmt: skip
     return [*compiled, *fused, *others]
@@ -328,10 +333,6 @@ def _list_front_values(row: LayoutRow) -> tuple[float, ...]:
 def _get_step_time_s(row: LayoutRow) -> float:
     assert row.figures is not None
     return row.figures.step_time_s
-
-
-def _get_bound_s(row: LayoutRow) -> float:
-    return row.bound.step_time_s if row.bound else 0.0
 
 
 def build_plan_tables(plan: LayoutPlan) -> list[TextTable]:
@@ -372,7 +373,7 @@ def tabulate_figures(
         if not names or figure.name in names
         if any(get_value(row.figures, figure) is not None for row in rows)
     ]
-    peaks = find_peaks(plan)
+    peaks = {row.figures.get("peak_dtype") for row in plan.rows if row.figures}
     shows_best_case = not any(row.rank for row in rows)
     lines = [
         [
@@ -391,13 +392,7 @@ def tabulate_figures(
     return TextTable(where, lines, ["rank", *axes, *options, *headers, "margin", *best_case], 0)
 
 
-def find_peaks(plan: LayoutPlan) -> set[str]:
-    """Return the types whose peaks the utilisation of layouts is a share of."""
-    known = (row.figures.get("peak_dtype") for row in plan.rows if row.figures)
-    return {name for name in known if name}
-
-
-def _format_cell(figures: LayoutFigures | None, figure: Figure, peaks: set[str]) -> str:
+def _format_cell(figures: LayoutFigures | None, figure: Figure, peaks: set[str | None]) -> str:
     """Format a figure of a row; utilisation names its peak if that differs between layouts."""
     value = get_value(figures, figure)
     if figures is None or value is None:

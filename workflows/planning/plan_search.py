@@ -96,10 +96,6 @@ WAITING = "exposed communication and bubbles"
 OVERLAP = "communication alongside compute"  # counted in both, so that it is negative
 DEVICE = 0  # whose collectives are timed; all devices run the same program
 MIN_DIFFERENCE = 1e-3  # share of the winner's step below which a part is not listed
-# MaxText's names of the axes, for ici_NAME_parallelism and dcn_NAME_parallelism.
-MAXTEXT_AXES = {
-    "data": "data", "fsdp": "fsdp", "context": "context", "tensor": "tensor", "expert": "expert",
-}  # fmt: skip
 MAXTEXT_KEYS = {
     "remat": "remat_policy", "scan": "scan_layers", ACCUMULATE: "gradient_accumulation_steps",
     SEQUENCE: "max_target_length",
@@ -338,7 +334,7 @@ class LayoutSearch:
     def estimate_best(self, rows: Sequence[LayoutRow]) -> None:
         """Estimate layouts by rising bound, until no bound is below the N-th best step time."""
         left = [row for row in rows if row.status == "pruned"]
-        left.sort(key=lambda row: row.bound.step_time_s if row.bound else 0.0, reverse=True)
+        left.sort(key=lambda row: row.bound_s, reverse=True)
         size = FIRST_BATCH * self.options.jobs
         while left:
             limit_s = self._find_limit_s(rows)
@@ -406,7 +402,7 @@ class LayoutSearch:
             left = left or [row for row in rows if row.status == "pruned"]
         if count is not None:
             size = min(size, count - compiled_count)
-        left.sort(key=_get_known_step_s)
+        left.sort(key=lambda row: row.fused.step_time_s if row.fused else row.bound_s)
         # A bound may be far below its estimate, and XLA takes far longer than an estimate.
         if left and left[0].fused is None:
             return [row for row in left if row.fused is None][: FIRST_BATCH * size]
@@ -559,13 +555,6 @@ def _has_compiled(rows: Sequence[LayoutRow]) -> bool:
     return any(row.compiled is not None for row in rows)
 
 
-def _get_known_step_s(row: LayoutRow) -> float:
-    """Return the step time of the fused program, or its bound."""
-    if row.fused is not None:
-        return row.fused.step_time_s
-    return row.bound.step_time_s if row.bound else 0.0
-
-
 def _read_pipeline_figures(answer: Figures, form: str) -> LayoutFigures:
     """Read the figures of a pipeline; the time of a device without compute includes its bubble."""
     step_s, compute_s = answer["step_time_s"], answer["compute_s"]
@@ -647,12 +636,11 @@ def list_maxtext_flags(request: LayoutRequest, row: LayoutRow) -> list[str]:
         return []
     flags = []  # MaxText's own default gives fsdp the devices that are left
     parts = divide_axes(row.candidate, request.devices // request.slices)
-    for axis, (inside, between) in parts.items():
-        name = MAXTEXT_AXES[axis]
+    for axis, (inside, between) in parts.items():  # which MaxText calls alike
         if inside > 1 or axis == "fsdp":
-            flags.append(f"ici_{name}_parallelism={inside}")
+            flags.append(f"ici_{axis}_parallelism={inside}")
         if between > 1:
-            flags.append(f"dcn_{name}_parallelism={between}")
+            flags.append(f"dcn_{axis}_parallelism={between}")
     step_samples = request.count_samples(options.get(SEQUENCE))
     samples = step_samples / request.devices / int(options.get(ACCUMULATE, "1"))
     flags.append(f"per_device_batch_size={samples:g}")

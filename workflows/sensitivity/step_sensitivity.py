@@ -28,11 +28,10 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.workflows.network_settings import SimulatedNetwork, read_recorded_network
+from hespas.workflows.network_settings import SimulatedNetwork
 from hespas.workflows.plot_files import COLOURS, check_plot_file, save_figure
 from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.run_flow import find_memory_plan
-from hespas.workflows.run_results import read_annotated_module
 
 FACTOR = 1.25  # on each rate, in both directions
 NO_LIMIT = 1e6  # a factor that makes a rate as good as infinite
@@ -168,13 +167,31 @@ class StepSensitivity(PrintedTables):
         return [line for row in self.rows for line in _describe_rate(row, self.step_time_s)]
 
     def plot(self, path: str) -> None:
-        """Draw the tornado to a file (.svg, .png or .pdf); raises HespasError."""
+        """Draw the tornado to a file (.svg, .png or .pdf); raises HespasError.
+
+        It has a bar for each rate around the step time, the first on top.
+        """
+        check_plot_file(path)
+        from matplotlib.figure import Figure
+
         rows = [
             (row.name, row.slower_s, row.faster_s)
-            for row in self.rows
+            for row in reversed(self.rows)
             if row.slower_s is not None and row.faster_s is not None
         ]
-        write_tornado_plot(self._name_time(), self.step_time_s, rows, path)
+        figure = Figure(figsize=(7, 0.8 + 0.35 * len(rows)), layout="constrained")
+        axes = figure.add_subplot()
+        step_ms = 1e3 * self.step_time_s
+        for number, (_, *times_s) in enumerate(rows):
+            for time_s, colour in zip(times_s, (COLOURS[1], COLOURS[0]), strict=True):
+                axes.barh(number, 1e3 * time_s - step_ms, left=step_ms, color=colour, height=0.7)
+        axes.axvline(step_ms, color="black", linewidth=0.8)
+        axes.set_yticks(range(len(rows)), [name for name, *_ in rows])
+        axes.set_xlabel("ms")
+        title = f"{self._name_time()} {format_seconds(self.step_time_s)}: "
+        title += "rates 25 % higher (blue), 20 % lower (brown)"
+        axes.set_title(title, fontsize=9)
+        save_figure(figure, path)
 
     def _name_time(self) -> str:
         return "Step time" if self.is_step else "Compute time"
@@ -191,8 +208,11 @@ def analyse_step(
         is_current: Whether the costs of the module are known to be those of its ops.
 
     Raises:
-        HespasError: The estimator measures, or takes its rates from no node.
+        HespasError: The estimator measures, or takes its rates from no node, or SimGrid simulates
+            the network.
     """
+    if network is not None:
+        network.check_sensitivity()
     replay = StepReplay(module, network, is_current)
     step_s = replay.base_step_s
     rows = [_analyse_rate(rate, step_s) for rate in list_step_rates(replay)]
@@ -298,40 +318,6 @@ def _describe_rate(row: RateSensitivity, step_s: float) -> list[str]:
         worth = format_percent(1 - row.one_more_link_s / step_s)
         lines.append(f"{row.name}: one more network card for each host is worth {worth}")
     return lines
-
-
-def write_tornado_plot(
-    time_name: str, step_s: float, rows: Sequence[tuple[str, float, float]], path: str
-) -> None:
-    """Draw a bar for each rate around the step time, the first on top; raises HespasError.
-
-    Args:
-        time_name: What the time is of.
-        step_s: The time in seconds.
-        rows: For each rate its name, and the times with the lower and with the higher rate.
-        path: The file.
-    """
-    check_plot_file(path)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 0.8 + 0.35 * len(rows)), layout="constrained")
-    axes = figure.add_subplot()
-    step_ms = 1e3 * step_s
-    for number, (_, *times_s) in enumerate(reversed(rows)):
-        for time_s, colour in zip(times_s, (COLOURS[1], COLOURS[0]), strict=True):
-            axes.barh(number, 1e3 * time_s - step_ms, left=step_ms, color=colour, height=0.7)
-    axes.axvline(step_ms, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
-    axes.set_xlabel("ms")
-    title = f"{time_name} {format_seconds(step_s)}: rates 25 % higher (blue), 20 % lower (brown)"
-    axes.set_title(title, fontsize=9)
-    save_figure(figure, path)
-
-
-def analyse_run_folder(folder: str) -> StepSensitivity:
-    """Evaluate the step of a run at other rates; raises HespasError."""
-    module = read_annotated_module(folder)
-    return analyse_step(module, read_recorded_network(folder), is_current=True)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,6 @@ class ServerRun:
         decode_s: The time spent on decode steps.
         decode_steps: The number of decode steps.
         largest_batch: The most sequences that were decoded together.
-        most_reserved_tokens: The most tokens for which memory was reserved at one time.
     """
 
     served: Sequence[ServedRequest]
@@ -104,7 +103,6 @@ class ServerRun:
     decode_s: float
     decode_steps: int
     largest_batch: int
-    most_reserved_tokens: int
 
 
 def serve_requests(
@@ -145,7 +143,6 @@ def serve_requests(
         server.decode_s,
         server.decode_steps,
         server.largest_batch,
-        server.most_reserved_tokens,
     )
 
 
@@ -196,7 +193,7 @@ class _RequestServer:
         self.first_token_s = [0.0] * len(requests)
         self.end_s = [0.0] * len(requests)
         self.prefill_s = self.decode_s = 0.0
-        self.decode_steps = self.largest_batch = self.most_reserved_tokens = 0
+        self.decode_steps = self.largest_batch = 0
 
     def step(self) -> bool:
         """Run the next step; return False if no request is left."""
@@ -229,10 +226,8 @@ class _RequestServer:
             return
         self.admitted += 1
         self.first_token_s[number] = self.clock_s
-        reserved = self.reserved_tokens + self.limits.reserve_tokens(request)
-        self.most_reserved_tokens = max(self.most_reserved_tokens, reserved)
         if request.output_tokens > 1:
-            self.reserved_tokens = reserved
+            self.reserved_tokens += self.limits.reserve_tokens(request)
             self.cached_tokens += request.prompt_tokens
             heapq.heappush(self.ends, (self.decode_steps + request.output_tokens - 1, number))
         else:
@@ -355,10 +350,6 @@ class StepTimes:
     decode_s: Mapping[int, Mapping[int, float]]
 
     @cached_property
-    def longest_prompt(self) -> int:
-        return max(self.prefill_s)
-
-    @cached_property
     def largest_batch(self) -> int:
         return max(self.decode_s)
 
@@ -385,7 +376,7 @@ class StepTimes:
         if at == len(self._prompts):
             raise UsageError(
                 f"a prompt of {prompt_tokens} tokens is longer than the largest bucket, "
-                f"{self.longest_prompt}",
+                f"{self._prompts[-1]}",
                 remedy="give a larger one in --prompts",
             )
         return self.prefill_s[self._prompts[at]]

@@ -260,12 +260,6 @@ class ServedModel:
     page_tokens: int
     price_per_hour: float | None = None
 
-    def make_limits(self, load: LoadOptions) -> ServerLimits:
-        """Make the limits of a server of this model under a load."""
-        largest_batch = self.times.largest_batch
-        slots = min(load.slots or largest_batch, largest_batch)
-        return ServerLimits(self.cache_tokens, self.page_tokens, slots, load.chunk_tokens)
-
 
 def run_serving_study(
     axis_values: AxisValues,
@@ -404,7 +398,9 @@ def _serve_replicas(
     requests: Sequence[ServingRequest],
     clients: int | None = None,
 ) -> list[ServerRun]:
-    limits = model.make_limits(load)
+    most = model.times.largest_batch
+    slots = min(load.slots or most, most)
+    limits = ServerLimits(model.cache_tokens, model.page_tokens, slots, load.chunk_tokens)
     parts = [requests[number :: load.replicas] for number in range(load.replicas)]
     return [
         serve_requests(part, model.times, limits, clients, load.policy) for part in parts if part

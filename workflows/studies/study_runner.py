@@ -185,7 +185,9 @@ def run_programs(
     for cell, row in zip(runnable, outcome.rows, strict=True):
         cell.answer = row
         if row["error"] is not None:
-            cell.error = HespasError(extract_error_message(row), where=_describe_cell(cell))
+            assert cell.workload is not None
+            where = f"{study_programs.describe_workload(cell.workload)}, {cell.node}"
+            cell.error = HespasError(extract_error_message(row), where=where)
     return outcome.computed
 
 
@@ -226,11 +228,6 @@ def make_programs(
 
 def _make_sweep_cell(cell: StudyCell) -> SweepCell:
     return {**cell.config.model_dump(exclude_unset=True), "mlir": cell.path}
-
-
-def _describe_cell(cell: StudyCell) -> str:
-    assert cell.workload is not None
-    return f"{study_programs.describe_workload(cell.workload)}, {cell.node}"
 
 
 def _collect_workloads(

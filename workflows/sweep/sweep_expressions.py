@@ -30,7 +30,7 @@ _LIST = re.compile(r"(range|linspace|logspace)\((.*)\)")
 def _raise_to_power(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and isinstance(exponent, int) and 0 <= exponent <= _MAX_EXPONENT:
         return base**exponent
-    return float(base) ** float(exponent)
+    return math.pow(base, exponent)
 
 
 _OPERATORS: dict[type, Callable[..., Any]] = {
@@ -111,14 +111,15 @@ class SweepExpression:
         if isinstance(node, ast.IfExp):
             chosen = node.body if self._evaluate_node(node.test, look_up) else node.orelse
             return self._evaluate_node(chosen, look_up)
-        values = [self._evaluate_node(child, look_up) for child in self._list_operands(node)]
+        operands = (self._evaluate_node(child, look_up) for child in self._list_operands(node))
+        if isinstance(node, ast.BoolOp):  # the first operand may say whether the next has a value
+            return all(operands) if isinstance(node.op, ast.And) else any(operands)
+        values = list(operands)
         match node:
             case ast.Constant():
                 return node.value
             case ast.Call(func=ast.Name(id=function)):
                 return FUNCTIONS[function](*values)
-            case ast.BoolOp():
-                return all(values) if isinstance(node.op, ast.And) else any(values)
             case ast.Compare():
                 pairs = zip(node.ops, values, values[1:], strict=False)
                 return all(_OPERATORS[type(op)](a, b) for op, a, b in pairs)

@@ -81,7 +81,7 @@ def merge_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, 
         UsageError: A flag overrides a key that the file ties to others.
     """
     tied = {key for group in _parse_key_groups(file.get(TOGETHER, [])) for key in group}
-    tied |= {key for cell in file.get(CELLS) or [] if isinstance(cell, dict) for key in cell}
+    tied |= {key for cell in _parse_listed_cells(file.get(CELLS, []), {}) for key in cell}
     for key in flags:
         if key in tied:
             raise UsageError(f"a flag sets '{key}', which goes with other keys in the file")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from hespas.support.errors import UsageError
@@ -29,21 +28,6 @@ _MOST_PANELS_ACROSS, _PANEL_WIDTH = 3, 4.2  # panels of programs; inches
 _GREY, _BLUE, _RED = COLOURS[5], COLOURS[0], COLOURS[4]
 
 
-@dataclass(frozen=True)
-class SweepPlot:
-    """A picture of a sweep.
-
-    Attributes:
-        kind: What it shows.
-        axes: The columns of the axes: of a heat map two, of parallel coordinates any number.
-        objectives: The figures: of a front two or more, otherwise the first is the colour.
-    """
-
-    kind: PlotKind
-    axes: tuple[str, ...]
-    objectives: tuple[Objective, ...]
-
-
 def choose_plot_kind(axes: Sequence[str], objectives: Sequence[Objective]) -> PlotKind:
     """Return the kind that shows these axes and figures; a front needs two figures."""
     if len(objectives) > 1:
@@ -51,26 +35,34 @@ def choose_plot_kind(axes: Sequence[str], objectives: Sequence[Objective]) -> Pl
     return "heat-map" if len(axes) == 2 else "parallel"
 
 
-def draw_sweep(rows: Sequence[SweepRow], allowed: Sequence[SweepRow], plot: SweepPlot) -> Any:
+def draw_sweep(
+    rows: Sequence[SweepRow],
+    allowed: Sequence[SweepRow],
+    kind: PlotKind,
+    columns: Sequence[str],
+    objectives: Sequence[Objective],
+) -> Any:
     """Return a figure of matplotlib.
 
     Args:
         rows: The cells with a result.
         allowed: Those of them that meet the limits.
-        plot: What to draw.
+        kind: What to draw.
+        columns: The axes: of a heat map two, of parallel coordinates any number.
+        objectives: The figures: of a front two or more, otherwise the first is the colour.
 
     Raises:
         UsageError: No cell has the columns, or their number is wrong for the kind.
     """
-    if plot.kind == "front":
-        return _draw_fronts(rows, allowed, plot.objectives)
-    objective = plot.objectives[0]
-    draw = _draw_heat_map if plot.kind == "heat-map" else _draw_parallel_coordinates
+    if kind == "front":
+        return _draw_fronts(rows, allowed, objectives)
+    objective = objectives[0]
+    draw = _draw_heat_map if kind == "heat-map" else _draw_parallel_coordinates
     if len(group_by_program(select_known_rows(allowed, [objective.column]))) == 1:
-        return draw(allowed, plot.axes, objective, _shorten_name(objective.column))
+        return draw(allowed, columns, objective, _shorten_name(objective.column))
     label = f"{_shorten_name(objective.column)} / best of the program"
-    axes = [column for column in plot.axes if column != PROGRAM]
-    return draw(relate_to_program_best(allowed, objective), axes, objective, label)
+    others = [column for column in columns if column != PROGRAM]
+    return draw(relate_to_program_best(allowed, objective), others, objective, label)
 
 
 def _draw_fronts(

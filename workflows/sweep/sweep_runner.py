@@ -225,10 +225,10 @@ class SweepCellFactory:
         node = self._resolve_node(config.node, json.dumps(changes))
         system = self._system_digest(config.system) if config.system else ""
         update: dict[str, Any] = {"node": node.preset}
-        astra: list[Any] = []
+        simulator: list[Any] = []
         if config.system and config.simulate:
-            astra = self._identify_simulator(config.simulator, config.astra_sim)
-            update["simulator"] = config.simulator if astra else "embedded"
+            simulator = self._identify_simulator(config.simulator, config.astra_sim)
+            update["simulator"] = config.simulator if simulator else "embedded"
         sent = config.model_copy(update=update).model_dump(exclude_unset=True) | update
         content = {
             "program": self._program_digest(program),
@@ -237,14 +237,19 @@ class SweepCellFactory:
         }
         payload = {"config": sent, "node": node.file, "program": content["program"]}
         options = describe_options(config, self._program_digest)
-        parts = {**content, **options, "astra_sim": astra}
+        parts = {**content, **options, "simulator": simulator}
         return make_estimate_cell(
             os.path.basename(program),
             payload,
             RESULT,
             estimator,
             parts,
-            sharing=_list_shared(program, sent, node.file),
+            # The program costs most, and the node least.
+            sharing=(
+                program,
+                *(repr(sent.get(name)) for name in SHARED_KEYS),
+                node.file["label"] if node.file else "",
+            ),
             size_bytes=self._program_size(program),
             provenance={f"{name}_sha256": value or None for name, value in content.items()},
         )
@@ -269,14 +274,6 @@ class SweepCellFactory:
             os.path.basename(program), payload, key, estimator=DEVICES, version="1",
             sharing=(program,), size_bytes=size_bytes,
         )  # fmt: skip
-
-
-def _list_shared(
-    program: str, config: dict[str, Any], node_file: dict[str, Any] | None
-) -> tuple[str, ...]:
-    """List what a cell may share with others: its program first, its node last."""
-    values = [repr(config.get(name)) for name in SHARED_KEYS]
-    return (program, *values, node_file["label"] if node_file else "")
 
 
 def _read_config(keys: SweepCell) -> RunConfig:
@@ -338,7 +335,11 @@ def _set_nested_value(data: dict[str, Any], path: list[str], value: Any, where: 
 
 
 def _identify_simulator(simulator: str, astra_sim: str | None) -> list[Any]:
-    """Identify the ASTRA-sim executable; empty for the embedded simulator."""
+    """Identify the ASTRA-sim executable, or SimGrid; empty for the embedded simulator."""
+    if simulator == "simgrid":
+        from hespas.simulators.simgrid_backend import simgrid_program  # few sweeps need it
+
+        return [simgrid_program.name_python(), simgrid_program.check_simgrid()]
     choice = SimulatorChoice(simulator, astra_sim=astra_sim)
     program = simulator_choice.select_astra_program(choice)
     if program is None:

@@ -274,11 +274,6 @@ def number_values(texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(numbers.setdefault(text, len(numbers)) for text in texts)
 
 
-def choose_measure(rows: Sequence[SweepRow]) -> str:
-    """Return the column that cells are compared by."""
-    return "step_time_s" if all(row.get("step_time_s") is not None for row in rows) else "compute_s"
-
-
 def _tabulate_best_cells(
     rows: Sequence[SweepRow], allowed: Sequence[SweepRow], derived: Collection[str]
 ) -> TextTable:
@@ -292,7 +287,7 @@ def _tabulate_best_cells(
     varied += _find_network_models(allowed)
     labels, shown = label_programs(rows), []
     for cells in group_comparable(allowed).values():
-        measure = choose_measure(cells)
+        measure = run_comparison.choose_measure(cells)
         ranked = sorted(cells, key=lambda row: row[measure])
         best, worst = ranked[0], ranked[-1]
         note = "compute only" if measure == "compute_s" else ""
@@ -346,7 +341,8 @@ def _tabulate_scaling(rows: Sequence[SweepRow], derived: Collection[str]) -> Tex
         families.setdefault(key, {}).setdefault(program, []).append(row)
     shown = []
     for key, programs in families.items():
-        measure = choose_measure([row for cells in programs.values() for row in cells])
+        rows_of_all = [row for cells in programs.values() for row in cells]
+        measure = run_comparison.choose_measure(rows_of_all)
         best = [min(cells, key=lambda row: row[measure]) for cells in programs.values()]
         best.sort(key=lambda row: row["devices"])
         compared = run_comparison.compare_results(

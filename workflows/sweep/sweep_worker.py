@@ -175,6 +175,7 @@ def _replay_program(
     replayed = replay.estimate_costs(choice.estimator)
     if replayed is None:
         return None
+    costs, latencies_fs = replayed
     target = describe_estimates(
         source.target, choice.estimator,
         node=choice.node, overrides=choice.overrides, pipeline=choice.pipeline,
@@ -183,8 +184,8 @@ def _replay_program(
     run.artefacts.append(
         replace(
             traces,
-            stats=replay.replace_costs(traces.stats, replayed.costs, target),
-            programs=traces.programs.replace_latencies(replayed.latencies_fs),
+            stats=replay.replace_costs(traces.stats, costs, target),
+            programs=traces.programs.replace_latencies(latencies_fs),
         )
     )
     return run_flow.warn_of_doubts(

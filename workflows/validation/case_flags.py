@@ -100,7 +100,7 @@ def _format_options(framework: str, preset: str, flags: Sequence[str]) -> str:
 
 def _choose_scheduler(case: TrainingCase, workload: StudyWorkload) -> str:
     """Return the flag that lets collectives run alongside compute, or not."""
-    texts = " ".join(map(case.get_text, ("framework", "parallelism", "notes"))).lower()
+    texts = case.join_words("framework", "parallelism", "notes")
     framework = case.framework.name
     is_blocking = framework == MEGATRON and "overlap" not in texts
     if is_blocking and workload.mesh.get("tensor", 1) == 1:

@@ -162,8 +162,7 @@ def _states_feature(pattern: str, text: str) -> bool:
 
 def read_vocabulary_tiles(case: TrainingCase) -> dict[str, str]:
     """Return the option for logits in parts, as ``vocab tiling 4``; empty if a row names none."""
-    texts = " ".join(map(case.get_text, ("remat", "notes"))).lower()
-    stated = STATED_TILES.search(texts)
+    stated = STATED_TILES.search(case.join_words("remat", "notes"))
     return {"vocab_tiles": stated[1]} if stated else {}
 
 

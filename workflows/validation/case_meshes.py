@@ -216,7 +216,7 @@ def read_stage_counts(case: TrainingCase, assumptions: list[str] | None = None) 
 
 def _find_named_schedule(case: TrainingCase) -> str:
     """Return the schedule that a row names, or ""."""
-    text = " ".join(map(case.get_text, ("framework", "parallelism", "notes"))).lower()
+    text = case.join_words("framework", "parallelism", "notes")
     return next((name for words, name in _SCHEDULES if re.search(words, text)), "")
 
 

@@ -117,7 +117,7 @@ def _plan_decoder(
     if recipe == "t5":
         case, own = read_stacks(outcome)
     sizes = _plan_sizes(case, outcome)
-    if _ADAPTERS.search(outcome.join_words("model", "framework", "precision", "notes")):
+    if _ADAPTERS.search(case.join_words("model", "framework", "precision", "notes")):
         outcome.reasons["model"] = (
             "no recipe trains adapters of low rank (LoRA) beside frozen weights"
         )

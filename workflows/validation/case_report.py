@@ -43,6 +43,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
     """Build the row of a case: what the table states, what was run, and the result."""
     case, prediction = outcome.case, outcome.prediction
     figures, workload = outcome.figures, outcome.workload
+    counts = outcome.extension and outcome.extension.counts
     return {
         **{name: case.get_text(name) or None for name in STATED},
         "id": case.id,
@@ -53,7 +54,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "recipe": workload.recipe if workload else None,
         "mesh": workload.mesh_text if workload else None,
         "options": " ".join(f"{k}={v}" for k, v in workload.options.items()) if workload else None,
-        "extended_from_layers": _list_compiled_layers(outcome),
+        "extended_from_layers": f"{counts.short} {counts.long}" if counts else None,
         "exceeded_limit": (outcome.extension and outcome.extension.exceeded_limit) or None,
         "xla_options": outcome.program.xla_options if outcome.program else None,
         "measured_s": case.measured_s,
@@ -77,12 +78,6 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "warnings": "; ".join(outcome.warnings) or None,
         "program": prediction and prediction.program,
     }
-
-
-def _list_compiled_layers(outcome: CaseOutcome) -> str | None:
-    """List the layers of the programs that a case is extended from; None if it is not."""
-    counts = outcome.extension and outcome.extension.counts
-    return f"{counts.short} {counts.long}" if counts else None
 
 
 def _sum_family_s(figures: Mapping[str, Any], family: str) -> float | None:

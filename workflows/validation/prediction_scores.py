@@ -300,15 +300,6 @@ def find_cell_program(
     return None
 
 
-def draw_predictions(path: str, by_flow: Predictions) -> None:
-    """Write the plot of predicted against measured times; raises HespasError."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 6.0), layout="constrained")
-    _draw_scatter(figure.add_subplot(), by_flow)
-    save_figure(figure, path)
-
-
 def draw_validation(path: str, by_flow: Predictions, *, compares_nodes: bool) -> None:
     """Write the plots of a validation below each other.
 
@@ -334,14 +325,14 @@ def draw_validation(path: str, by_flow: Predictions, *, compares_nodes: bool) ->
         heights.append(PANEL_HEIGHT + BAR_HEIGHT * (bars + len(speed_ups)))
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
     panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-    _draw_scatter(panels[0], by_flow)
+    draw_scatter(panels[0], by_flow)
     _draw_errors(panels[1], lines, list(by_flow))
     if speed_ups:
         _draw_speed_ups(panels[2], speed_ups, list(by_flow))
     save_figure(figure, path)
 
 
-def _draw_scatter(axes: Any, by_flow: Predictions) -> None:
+def draw_scatter(axes: Any, by_flow: Predictions) -> None:
     """Draw predicted over measured times, with logarithmic axes in milliseconds."""
     times_ms = [1e3 * p.cell.measured_s for predictions in by_flow.values() for p in predictions]
     low, high = 0.5 * min(times_ms), 2 * max(times_ms)

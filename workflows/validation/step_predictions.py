@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic.dataclasses import dataclass as options_record
 
@@ -60,46 +60,18 @@ class PredictionFlow:
         forms: Mapping[str, Literal["fuse", "as-is"]] = {UNOPTIMISED: "fuse", OPTIMISED: "as-is"}
         return forms.get(self.start)
 
-
-@dataclass(frozen=True, slots=True)
-class _CellTask:
-    """A cell to predict by a flow from a program."""
-
-    flow: PredictionFlow
-    cell: MeasuredCell
-    program: str
-
-    def describe(self) -> str:
-        """Describe the cell in words, for messages."""
-        return f"{self.cell.workload} on {self.cell.node}, {self.flow.name}"
-
-    def make_cell(self, factory: SweepCellFactory) -> Cell:
-        """Make the cell of a sweep that is this run; raises HespasError."""
+    def make_cell(self, measured: MeasuredCell, program: str, factory: SweepCellFactory) -> Cell:
+        """Make the cell of a sweep that predicts a measurement; raises HespasError."""
         config = RunConfig(
-            **self.flow.options.model_dump(exclude_unset=True),
-            mlir=self.program,
-            node=self.cell.node,
-            system=self.cell.system,
-            form=self.flow.form,
+            **self.options.model_dump(exclude_unset=True),
+            mlir=program,
+            node=measured.node,
+            system=measured.system,
+            form=self.form,
             memory=False,
         )
-        return replace(
-            factory.make_cell(config.model_dump(exclude_unset=True)), name=self.describe()
-        )
-
-    def read_answer(self, figures: Mapping[str, Any]) -> StepPrediction:
-        """Read the prediction from the figures of the run."""
-        step_s, exposed_s = figures["step_time_s"], figures["exposed_comm_s"]
-        low_s, high_s = figures["step_time_band_s"] or (None, None)
-        return StepPrediction(
-            self.cell,
-            step_s,
-            low_s,
-            high_s,
-            compute_s=1e-9 * round(1e9 * (step_s - exposed_s)),
-            exposed_s=exposed_s,
-            program=Path(self.program).name,
-        )
+        name = f"{measured.workload} on {measured.node}, {self.name}"
+        return replace(factory.make_cell(config.model_dump(exclude_unset=True)), name=name)
 
 
 @options_record(frozen=True, config=STRICT)
@@ -150,21 +122,17 @@ class ValidationRequest(PoolOptions):
         )
 
 
-@dataclass(frozen=True)
-class ValidationResult:
-    """Predictions and scores by the name of the flow; a flow without counted cells has no score."""
-
-    predictions: dict[str, list[StepPrediction]]
-    scores: dict[str, PredictionScore]
-
-
 def validate_estimator(
     request: ValidationRequest, *, note: TextFunction = ignore_text
-) -> ValidationResult:
+) -> tuple[dict[str, list[StepPrediction]], dict[str, PredictionScore]]:
     """Predict each measured step time by each flow, and score the predictions.
 
     Each distinct warning is noted once. All programs are found before the first is estimated. Of
     several flows, one may lack programs of some cells, which are noted.
+
+    Returns:
+        The predictions and the score by the name of the flow; one without counted cells has no
+        score.
 
     Raises:
         HespasError: The file of measurements is wrong, or a program is missing or cannot be
@@ -179,15 +147,27 @@ def validate_estimator(
     tasks = _find_tasks(cells, flows, request, note)
     with CellPool(FUNCTION, request, note, "validate") as pool:
         factory = SweepCellFactory()
-        answers = pool.run_cells([task.make_cell(factory) for task in tasks])
+        runs = [flow.make_cell(cell, program, factory) for flow, cell, program in tasks]
+        answers = pool.run_cells(runs)
     notes: dict[str, None] = {}
     by_task: dict[tuple[str, int], StepPrediction] = {}
-    for task, answer in zip(tasks, answers, strict=True):
+    for (flow, cell, program), run, answer in zip(tasks, runs, answers, strict=True):
         if isinstance(answer, HespasError):
-            answer.where = answer.where or task.describe()
+            answer.where = answer.where or run.name
             raise answer
-        notes |= dict.fromkeys(f"warning: {text}" for text in answer["figures"]["warnings"])
-        by_task[task.flow.name, task.cell.line] = task.read_answer(answer["figures"])
+        figures = answer["figures"]
+        notes |= dict.fromkeys(f"warning: {text}" for text in figures["warnings"])
+        step_s, exposed_s = figures["step_time_s"], figures["exposed_comm_s"]
+        low_s, high_s = figures["step_time_band_s"] or (None, None)
+        by_task[flow.name, cell.line] = StepPrediction(
+            cell,
+            step_s,
+            low_s,
+            high_s,
+            compute_s=1e-9 * round(1e9 * (step_s - exposed_s)),
+            exposed_s=exposed_s,
+            program=Path(program).name,
+        )
     for text in notes:
         note(text)
     predictions = {
@@ -203,7 +183,7 @@ def validate_estimator(
         for name, flow_predictions in predictions.items()
         if (score := score_predictions(flow_predictions, at_least_s=request.at_least_s)) is not None
     }
-    return ValidationResult(predictions, scores)
+    return predictions, scores
 
 
 def _find_tasks(
@@ -211,14 +191,14 @@ def _find_tasks(
     flows: Sequence[PredictionFlow],
     request: ValidationRequest,
     note: TextFunction,
-) -> list[_CellTask]:
+) -> list[tuple[PredictionFlow, MeasuredCell, str]]:
     """List each flow and cell with its program, those with equal inputs together.
 
     Raises:
         HespasError: The only flow lacks a program, or a cell has none at all.
     """
     program_files = find_programs(request.programs)
-    tasks: list[_CellTask] = []
+    tasks: list[tuple[PredictionFlow, MeasuredCell, str]] = []
     for cell in cells:
         programs_by_start = {
             start: find_cell_program(cell, start, program_files) for start in request.starts
@@ -235,11 +215,11 @@ def _find_tasks(
         if missing:
             note(f"{request.cells}:{cell.line}: {text}: not predicted from it")
         tasks += [
-            _CellTask(flow, cell, str(program))
+            (flow, cell, str(program))
             for flow in flows
             if (program := programs_by_start[flow.start]) is not None
         ]
-    return sorted(tasks, key=lambda task: task.program)
+    return sorted(tasks, key=lambda task: task[2])
 
 
 def scale_by_bandwidth(

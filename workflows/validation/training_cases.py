@@ -80,6 +80,10 @@ class TrainingCase:
         """Return the text of a column; "" if it is empty or missing."""
         return self.texts.get(column, "")
 
+    def join_words(self, *columns: str) -> str:
+        """Return what the row says in some columns, in lower case."""
+        return " ".join(map(self.get_text, columns)).lower()
+
     @property
     def words(self) -> str:
         """What the row says of its framework, with its notes, in lower case."""
@@ -317,10 +321,6 @@ class CaseOutcome:
         """Predict the case from the programs of an extension, and say so."""
         self.extension = extension
         self.assumptions.append(extension.describe())
-
-    def join_words(self, *columns: str) -> str:
-        """Return what the row says in some columns, in lower case."""
-        return " ".join(map(self.case.get_text, columns)).lower()
 
     @property
     def warnings(self) -> list[str]:

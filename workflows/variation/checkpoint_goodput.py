@@ -56,7 +56,7 @@ class FailureModel:
     restart_s: float
 
     def __post_init__(self) -> None:
-        if self.mtbf_s <= 0 or self.checkpoint_s <= 0 or self.restart_s < 0:
+        if not (self.mtbf_s > 0 and self.checkpoint_s > 0 and self.restart_s >= 0):  # or NaN
             raise UsageError(
                 "the times between failures and of a checkpoint must be positive, and that of a "
                 "restart not negative"
@@ -251,7 +251,7 @@ def goodput(
     counts = [devices] if isinstance(devices, int) else devices
     if not counts or min(counts) < 1 or device_mtbf_h <= 0:
         raise UsageError("a job needs devices, and a positive time between their failures")
-    if (interval_s is not None and interval_s <= 0) or (step_time_s or 1) <= 0:
+    if any(time_s is not None and not time_s > 0 for time_s in (interval_s, step_time_s)):
         raise UsageError("an interval and the time of a step must be positive")
     rows = [
         _compute_row(

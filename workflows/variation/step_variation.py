@@ -31,6 +31,7 @@ of traces, with each draw: the median and the tails of the step time, and the co
   hespas run --mlir step.mlir --node H100_80GB --system DGX_H100_SuperPOD_4 --output out
   hespas study variation out --device-spread 0.03 --jitter 0.02
 """
+BANDS = "bands"  # the spread of devices that the band of a run stands for
 QUANTILES = (0.5, 0.95, 0.99)
 STRAGGLER_SPEEDS = (0.95, 0.9, 0.8, 0.5)
 LARGEST_SPREAD = 0.3  # a normal distribution of times makes no sense beyond it
@@ -237,8 +238,11 @@ def variation(
         HespasError: The traces cannot be simulated, or the run has no band.
     """
     folder = os.fspath(folder)
-    spread = _read_band_spread(folder) if isinstance(device_spread, str) else device_spread
-    options = VariationOptions(spread, jitter, draws, seed)
+    if device_spread == BANDS:
+        device_spread = _read_band_spread(folder)
+    if isinstance(device_spread, str):
+        raise UsageError(f"device_spread is '{device_spread}'", remedy=f"a number, or '{BANDS}'")
+    options = VariationOptions(device_spread, jitter, draws, seed)
     network = resolve_network(folder, {"system": system} if system else {})
     inputs = load_inputs(folder, network.system)
     result = simulator_choice.simulate_inputs(inputs, network.choice)
