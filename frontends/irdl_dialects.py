@@ -362,11 +362,12 @@ def _parse_dialects(path: str) -> Iterable[Any]:
         context.load_dialect(dialect)
     try:
         text = read_file_bytes(path).decode()
+    except UnicodeDecodeError:
+        raise HespasError("not IRDL text", where=path, remedy="bytecode is not read") from None
+    try:
         module = Parser(context, text, path).parse_module()
     except ParseError as error:  # its text is the place, the line, and the message
         raise _describe_syntax_error(error, text) from None
-    except UnicodeDecodeError:
-        raise HespasError("not IRDL text", where=path, remedy="bytecode is not read") from None
     except VerifyException as error:
         raise HespasError(f"not IRDL: {extract_first_line(str(error))}", where=path) from None
     dialects = [op for op in module.ops if isinstance(op, irdl.DialectOp)]

@@ -79,8 +79,6 @@ class _Conditions:
     def holds_always(self, value: ir.Value, assumed: frozenset[int] = frozenset()) -> bool:
         """Return whether a value is true in each iteration; so are the ``assumed`` carried ones."""
         self.seen += 1
-        if self.seen > MAX_VALUES:
-            return False
         value = trace_value(value, self.scalars.functions, self.stands_for)
         number = self.find_carried_number(value)
         if number is not None:
@@ -93,7 +91,7 @@ class _Conditions:
             return bool(known)
         op = get_defining_op(value)
         kind = "" if op is None else get_op_kind(op)
-        if op is None or kind not in ("and", "or", "compare"):
+        if op is None or kind not in ("and", "or", "compare") or self.seen > MAX_VALUES:
             return False
         if kind == "compare":
             return self.compares_always(op)

@@ -220,6 +220,64 @@ func.func private @falls(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %0#2 : tensor<8xf32>
 }
 
+// CHECK-LABEL: func.func private @negated
+// CHECK: hespas.trips = 98 : i64
+func.func private @negated(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %t = stablehlo.constant dense<true> : tensor<i1>
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %cm = stablehlo.constant dense<-1> : tensor<i32>
+  %c8 = stablehlo.constant dense<8> : tensor<i32>
+  %c98 = stablehlo.constant dense<98> : tensor<i32>
+  %c99 = stablehlo.constant dense<99> : tensor<i32>
+  %0:3 = stablehlo.while(%i = %c0, %q = %t, %a = %x) : tensor<i32>, tensor<i1>, tensor<8xf32> cond {
+    %z = stablehlo.compare EQ, %i, %c98 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %y = stablehlo.not %z : tensor<i1>
+    stablehlo.return %y : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    %m = stablehlo.remainder %j, %c8 : tensor<i32>
+    %p = stablehlo.compare GE, %i, %c0 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %r = stablehlo.and %p, %q : tensor<i1>
+    %u = stablehlo.subtract %c99, %j : tensor<i32>
+    %v = stablehlo.compare GT, %u, %c8 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %s = stablehlo.and %v, %q : tensor<i1>
+    %b = stablehlo.add %a, %a : tensor<8xf32>
+    stablehlo.return %j, %q, %b : tensor<i32>, tensor<i1>, tensor<8xf32>
+  }
+  return %0#2 : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func private @square
+// CHECK: hespas.trips = 99 : i64
+func.func private @square(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %t = stablehlo.constant dense<true> : tensor<i1>
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %cm = stablehlo.constant dense<-1> : tensor<i32>
+  %c8 = stablehlo.constant dense<8> : tensor<i32>
+  %c98 = stablehlo.constant dense<98> : tensor<i32>
+  %c99 = stablehlo.constant dense<99> : tensor<i32>
+  %0:3 = stablehlo.while(%i = %c0, %q = %t, %a = %x) : tensor<i32>, tensor<i1>, tensor<8xf32> cond {
+    %k = stablehlo.multiply %i, %i : tensor<i32>
+    %n = stablehlo.subtract %k, %c98 : tensor<i32>
+    %z = stablehlo.multiply %c98, %c98 : tensor<i32>
+    %y = stablehlo.compare LT, %n, %z : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %y : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    %m = stablehlo.remainder %j, %c8 : tensor<i32>
+    %p = stablehlo.compare GE, %i, %c0 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %r = stablehlo.and %p, %q : tensor<i1>
+    %u = stablehlo.subtract %c99, %j : tensor<i32>
+    %v = stablehlo.compare GT, %u, %c8 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %s = stablehlo.and %v, %q : tensor<i1>
+    %b = stablehlo.add %a, %a : tensor<8xf32>
+    stablehlo.return %j, %q, %b : tensor<i32>, tensor<i1>, tensor<8xf32>
+  }
+  return %0#2 : tensor<8xf32>
+}
+
 func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = call @or_true(%x) : (tensor<8xf32>) -> tensor<8xf32>
   %1 = call @away(%0) : (tensor<8xf32>) -> tensor<8xf32>
@@ -229,5 +287,7 @@ func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %5 = call @wraps(%4) : (tensor<8xf32>) -> tensor<8xf32>
   %6 = call @late(%5) : (tensor<8xf32>) -> tensor<8xf32>
   %7 = call @falls(%6) : (tensor<8xf32>) -> tensor<8xf32>
-  return %7 : tensor<8xf32>
+  %8 = call @negated(%7) : (tensor<8xf32>) -> tensor<8xf32>
+  %9 = call @square(%8) : (tensor<8xf32>) -> tensor<8xf32>
+  return %9 : tensor<8xf32>
 }
