@@ -157,7 +157,7 @@ class SpeedOfLight:
 class FixedLatencies:
     """The same for every collective, and for kernels of a kind."""
 
-    def estimate_collective(self, _: CommAttr) -> float:
+    def estimate_collective(self, comm: CommAttr) -> float:
         return _COLLECTIVE_UNITS
 
     def estimate_kernel(self, op: ir.Operation) -> float:
