@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from hespas.dialects.mlir import find_attribute, get_defining_op, ir
+from hespas.dialects.mlir import find_attribute, get_defining_op, ir, replace_results
 from hespas.dialects.op_kinds import BARRIERS, CONSTANTS, FUSION
 
 FLOATS = ("f", "bf")  # prefixes of the names of floating-point types
@@ -123,9 +123,7 @@ def replace_op_by_block(
         The moved ops: those of the block except its terminator.
     """
     ops, values = splice_block_before(op, operands, block)
-    for result, value in zip(op.results, values, strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
+    replace_results(op, values)
     return ops
 
 

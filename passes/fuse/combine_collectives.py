@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import copy_attributes, ir
 from hespas.estimators.rules.base import read_integer, to_buffer_size
 from hespas.passes.base import check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
@@ -23,7 +23,6 @@ from hespas.passes.fuse.dependency_order import (
 )
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     get_element_type,
     get_static_shape,
 )

@@ -22,6 +22,7 @@ from hespas.dialects.mlir import (
     list_dictionary_entries,
     read_boundary_attrs,
     read_frontend_items,
+    replace_results,
     sdy,
 )
 from hespas.dialects.op_bodies import get_terminator
@@ -87,8 +88,7 @@ def constrain_sharded_values(census: ModuleCensus, *, uses_shardy: bool) -> None
     for op in census.select_ops_by_name(*RESHARDING_OPS):
         sharding = op.attributes[RESHARDING_OPS[op.name]]
         constraint = _create_constraint(op.operands[0], sharding, ir.InsertionPoint(op))
-        op.results[0].replace_all_uses_with(constraint.results[0])
-        op.erase()
+        replace_results(op, constraint.results)
 
 
 def _check_hlo_shardings(census: ModuleCensus) -> None:
