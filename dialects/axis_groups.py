@@ -51,6 +51,27 @@ def read_mesh_shape(mesh: ir.Operation) -> MeshShape:
     return MeshShape(axes, tuple(attr.device_ids))
 
 
+def list_shardings(attr: ir.Attribute) -> list[ir.Attribute]:
+    """List the shardings in an attribute with one for each value, such as ``in_shardings``."""
+    return list(sdy.TensorShardingPerValueAttr(attr).shardings)
+
+
+def list_manual_meshes(op: ir.Operation) -> list[str]:
+    """List the names of the meshes that the shardings of a manual computation have, each once."""
+    shardings: Any = [
+        sdy.TensorShardingAttr(sharding)
+        for key in ("in_shardings", "out_shardings")
+        for sharding in list_shardings(op.attributes[key])
+    ]
+    return list(dict.fromkeys(sharding.mesh_or_ref.value for sharding in shardings))
+
+
+def list_manual_axes(op: ir.Operation) -> list[str]:
+    """List the axes over which a manual computation is the program of one device."""
+    axes: Any = sdy.ManualAxesAttr(op.attributes["manual_axes"])
+    return list(axes)
+
+
 def read_axis_groups(attr: ir.Attribute) -> AxisGroups | None:
     """Return ``attr`` as groups by mesh axes, or None if it has another form."""
     if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attr):

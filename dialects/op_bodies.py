@@ -44,6 +44,16 @@ def get_terminator(block: ir.Block) -> ir.Operation:
     return block.operations[len(block.operations) - 1].operation
 
 
+def update_function_type(function: ir.Operation) -> None:
+    """Make the type of a function that of the arguments and the results of its block."""
+    block = function.regions[0].blocks[0]
+    inputs, results = block.arguments, get_terminator(block).operands
+    kind = ir.FunctionType.get(
+        [value.type for value in inputs], [value.type for value in results], function.context
+    )
+    function.attributes["function_type"] = ir.TypeAttr.get(kind, function.context)
+
+
 def trace_through_ops(value: ir.Value, names: Collection[str]) -> ir.Value:
     """Follow a value back through ops that have one of the names.
 

@@ -66,11 +66,6 @@ def to_xdsl_module(module: ir.Module, context: Context | None = None) -> x.Modul
     return copy
 
 
-def to_xdsl_attribute(attr: ir.Attribute, context: Context) -> Attribute:
-    """Return an attribute in xDSL's form if that is exact, or wrapped."""
-    return _ModuleImporter(context).import_attribute(attr)
-
-
 def to_native_module(
     module: x.ModuleOp, context: ir.Context | None = None, *, warn: Warn = warnings.warn
 ) -> ir.Module:
@@ -85,7 +80,7 @@ def to_native_module(
     Raises:
         HespasError: MLIR does not accept the module.
     """
-    context = context or _find_native_context(module) or _make_permissive_context()
+    context = context or _find_native_context(module) or make_context(allow_unregistered=True)
     with context:
         native = ModuleExporter(context, warn).export_module(module)
     try:
@@ -107,12 +102,6 @@ def replace_contents(module: x.ModuleOp, by: x.ModuleOp) -> None:
 def _make_builtin_context() -> Context:
     context = Context(allow_unregistered=True)
     context.load_dialect(x.Builtin)
-    return context
-
-
-def _make_permissive_context() -> ir.Context:
-    context = make_context()
-    context.allow_unregistered_dialects = True
     return context
 
 

@@ -17,6 +17,7 @@ from hespas.passes.compile.hlo_program import (
     HloComputation,
     HloInstruction,
     HloProgram,
+    build_in_place_of,
     copy_message,
     read_frontend_value,
     write_frontend_value,
@@ -51,13 +52,7 @@ class PairMarker:
         """
         if not self.keep_async:
             return None
-        barrier = type(done)()
-        barrier.name, barrier.opcode, barrier.id = done.name, BARRIER, done.id
-        barrier.shape.CopyFrom(start.shape)
-        barrier.operand_ids.append(start.id)
-        barrier.control_predecessor_ids.extend(done.control_predecessor_ids)
-        if done.HasField("metadata"):
-            barrier.metadata.CopyFrom(done.metadata)
+        barrier = build_in_place_of(done, BARRIER, start.shape, [start.id])
         write_frontend_value(barrier, IN_FLIGHT, read_frontend_value(start, IN_FLIGHT))
         return barrier
 

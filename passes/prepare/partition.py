@@ -152,7 +152,7 @@ def partition_module(
     from hespas.passes.prepare.single_partition import remove_shardings
     from hespas.passes.prepare.top_k_forms import TOP_K_OPS, read_top_k_calls, write_top_k_calls
 
-    if inline_manual_computation(census):
+    if inline_manual_computation(module, census):
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)  # shapes must not be divided again
         return True
     compilation = build_compilation(module, census)
@@ -181,7 +181,8 @@ def partition_module(
         new = partitioner(module, compilation)
     new_entry = find_entry_function(new)
     check_arguments_divided(module, census.entry, new_entry)
-    if unused and _type_text(census.entry) == _type_text(new_entry):
+    types = (get_attribute(entry, "function_type") for entry in (census.entry, new_entry))
+    if unused and len(set(types)) == 1:
         run.warn(
             "no argument or result is divided, so that every device computes the whole program: "
             f"XLA ignores a sharding constraint whose result has no use: "
@@ -597,10 +598,6 @@ def _uses_shardy(module: ir.Module, census: ModuleCensus) -> bool:
     if any(text.startswith("#sdy") for text in shardings):
         return True
     return bool(collect_meshes(module)) and not any(map(_is_dividing_sharding, shardings))
-
-
-def _type_text(entry: ir.Operation) -> str:
-    return str(get_attribute(entry, "function_type"))
 
 
 def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operation) -> None:

@@ -68,8 +68,6 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     """
     check_ranked_boundary(census)
     is_foreign = legalise_sizes(module, census)
-    if is_foreign:
-        census = collect_census(module)
     is_bounded = _apply_bounds(module, census, run)
     if is_bounded:
         census = collect_census(module)
