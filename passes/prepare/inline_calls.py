@@ -292,11 +292,7 @@ def _find_communicating_functions(census: ModuleCensus, order: Sequence[str]) ->
     communicating: set[str] = set()
     for name in order:
         contents = census.functions[name]
-        if (
-            contents.list_collectives()
-            or contents.list_stated_collectives()
-            or any(callee in communicating for callee, _ in contents.callees)
-        ):
+        if contents.communicates() or any(each in communicating for each, _ in contents.callees):
             communicating.add(name)
     return communicating
 
