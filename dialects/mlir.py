@@ -51,7 +51,6 @@ __all__ = [
     "cache_ir_function",
     "capture_native_stderr",
     "clone_module",
-    "collect_func_calls",
     "collect_functions",
     "collect_meshes",
     "copy_attributes",
@@ -557,11 +556,6 @@ def has_private_symbol(function: ir.Operation) -> bool:
     return cast(ir.StringAttr, attributes["sym_visibility"]).value == "private"
 
 
-def collect_func_calls(op: ir.Operation) -> list[ir.Operation]:
-    """Collect the ``func.call`` ops in ``op``, nested ones included."""
-    return find_ops(op, ("func.call",))
-
-
 def find_ops(root: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
     """Find the ops in ``root`` that have one of the names, those in the regions of an op before it.
 
@@ -664,8 +658,8 @@ def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:
     return ir.Module.parse(refined, module.context)
 
 
-def to_mlir_bytecode(module: ir.Module, version: int | None = None) -> bytes:
-    """Serialise a module to MLIR bytecode, including locations.
+def to_mlir_bytecode(module: ir.Module | ir.Operation, version: int | None = None) -> bytes:
+    """Serialise a module or a function to MLIR bytecode, including locations.
 
     Raises ValueError for a version that MLIR cannot write; by default it is the newest.
     """

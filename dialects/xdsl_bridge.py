@@ -59,9 +59,10 @@ def to_xdsl_module(module: ir.Module, context: Context | None = None) -> x.Modul
     Raises:
         HespasError: An operand is defined after its use, in a graph region.
     """
-    copy = _ModuleImporter(context or _make_builtin_context()).import_operation(
-        module.operation, []
-    )
+    if context is None:
+        context = Context(allow_unregistered=True)
+        context.load_dialect(x.Builtin)
+    copy = _ModuleImporter(context).import_operation(module.operation, [])
     assert isinstance(copy, x.ModuleOp)
     return copy
 
@@ -97,12 +98,6 @@ def replace_contents(module: x.ModuleOp, by: x.ModuleOp) -> None:
     module.attributes = by.attributes
     module.properties = by.properties
     module.location = by.location
-
-
-def _make_builtin_context() -> Context:
-    context = Context(allow_unregistered=True)
-    context.load_dialect(x.Builtin)
-    return context
 
 
 def _find_native_context(module: x.ModuleOp) -> ir.Context | None:
