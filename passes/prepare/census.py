@@ -73,7 +73,8 @@ class FunctionContents:
         return self.code
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
-        return [op for name, op in self.ops if name in names]
+        wanted = frozenset(names)
+        return [op for name, op in self.ops if name in wanted]
 
     def communicates(self) -> bool:
         """Return whether there is a collective, or a call whose ``hespas.comm`` says that it is."""
