@@ -335,6 +335,11 @@ class CommAttr(AttrRecord):
 
         return derive_comm_fields(op)
 
+    def list_transfers(self) -> tuple[tuple[int, int], ...]:
+        """List (source, target) of ``pairs``, without devices that send to themselves."""
+        pairs = zip(self.pairs[::2], self.pairs[1::2], strict=True)
+        return tuple((source, target) for source, target in pairs if source != target)
+
     @property
     def sent_bytes(self) -> int:
         """The bytes of the operands if data moves between devices, else 0."""

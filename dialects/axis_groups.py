@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from hespas.dialects.mlir import ir, sdy, stablehlo
@@ -49,6 +51,60 @@ def read_mesh_shape(mesh: ir.Operation) -> MeshShape:
     attr: Any = sdy.MeshAttr(mesh.attributes["mesh"])
     axes = {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, attr.axes)}
     return MeshShape(axes, tuple(attr.device_ids))
+
+
+def list_shardings(attr: ir.Attribute) -> list[ir.Attribute]:
+    """List the shardings in an attribute with one for each value, such as ``in_shardings``."""
+    return list(sdy.TensorShardingPerValueAttr(attr).shardings)
+
+
+def list_manual_meshes(op: ir.Operation) -> list[str]:
+    """List the names of the meshes that the shardings of a manual computation have, each once."""
+    shardings: Any = [
+        sdy.TensorShardingAttr(sharding)
+        for key in ("in_shardings", "out_shardings")
+        for sharding in list_shardings(op.attributes[key])
+    ]
+    return list(dict.fromkeys(sharding.mesh_or_ref.value for sharding in shardings))
+
+
+def list_manual_axes(op: ir.Operation) -> list[str]:
+    """List the axes over which a manual computation is the program of one device."""
+    axes: Any = sdy.ManualAxesAttr(op.attributes["manual_axes"])
+    return list(axes)
+
+
+def compute_axis_groups(mesh: MeshShape, axes: Sequence[tuple[str, int, int]]) -> list[list[int]]:
+    """Compute the groups of devices that differ only in some axes, or in parts of axes.
+
+    Groups are ordered by the other axes, and devices by the named ones, in their order.
+
+    Args:
+        mesh: The mesh.
+        axes: The named axes, as those of ``AxisGroups``.
+    """
+    import numpy
+
+    named = [(name, before, size or mesh.axes[name]) for name, before, size in axes]
+    # The mesh is taken to have one axis for each part between the cuts of the named parts.
+    parts: list[tuple[str, int, int]] = []  # name, product of the parts before it, size
+    for axis, length in mesh.axes.items():
+        cuts = {1, length}
+        for name, before, size in named:
+            if name == axis:
+                cuts |= {before, before * size}
+        parts += [(axis, low, high // low) for low, high in pairwise(sorted(cuts))]
+    inside = [
+        number
+        for name, before, size in named
+        for number, (axis, low, _) in enumerate(parts)
+        if axis == name and before <= low < before * size
+    ]
+    outside = [number for number in range(len(parts)) if number not in inside]
+    width = math.prod(parts[number][2] for number in inside)
+    grid = numpy.array(mesh.device_ids or range(mesh.device_count))
+    grid = grid.reshape([size for _, _, size in parts])
+    return grid.transpose(outside + inside).reshape(-1, width).tolist()
 
 
 def read_axis_groups(attr: ir.Attribute) -> AxisGroups | None:

@@ -6,11 +6,13 @@ mesh's devices, and with it the members of each group; it keeps lists.
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy
+
+from hespas.dialects.axis_groups import MeshShape, compute_axis_groups
 
 _NAMED = "mesh_axes_replica_group_list"
 _IOTA = "iota_collective_device_list"
@@ -61,43 +63,19 @@ def compute_device_groups(named: Any) -> list[list[int]]:
 
     Groups are ordered by the other axes, and devices by the named ones, major axis first.
     """
-    sizes = [axis.size for axis in named.mesh.axes]
-    devices = _list_mesh_devices(named.mesh, sizes)
-    extents: list[int] = []  # of the mesh, its axes cut where a named part begins or ends
-    grouped: list[int] = []
-    starts: dict[tuple[int, int], int] = {}  # (axis, devices before the cut) to index in extents
-    for index, size in enumerate(sizes):
-        cuts = {1, size}
-        for axis in named.axes:
-            if axis.mesh_axis_index == index and axis.HasField("sub_axis_info"):
-                part = axis.sub_axis_info
-                cuts |= {part.pre_size, part.pre_size * part.size}
-        bounds = sorted(cuts)
-        for low, high in itertools.pairwise(bounds):
-            starts[index, low] = len(extents)
-            extents.append(high // low)
-    for axis in named.axes:
-        first, last = 1, sizes[axis.mesh_axis_index]
-        if axis.HasField("sub_axis_info"):
-            first = axis.sub_axis_info.pre_size
-            last = first * axis.sub_axis_info.size
-        grouped += [
-            place
-            for (index, low), place in starts.items()
-            if index == axis.mesh_axis_index and first <= low < last
-        ]
-    others = [place for place in range(len(extents)) if place not in grouped]
-    count = int(numpy.prod([extents[place] for place in grouped], dtype=numpy.int64))
-    return devices.reshape(extents).transpose(*others, *grouped).reshape(-1, count).tolist()
-
-
-def _list_mesh_devices(mesh: Any, sizes: list[int]) -> Any:
-    """Return the devices of a mesh in row-major order of its axes."""
-    if mesh.device_ids:
-        return numpy.array(mesh.device_ids)
+    mesh = named.mesh
+    axes = {str(number): axis.size for number, axis in enumerate(mesh.axes)}
     iota = mesh.iota_transform
-    count = int(numpy.prod(sizes, dtype=numpy.int64))
-    return _transpose_iota(iota.reshape_dims, iota.transpose_perm, count)
+    devices = mesh.device_ids or _transpose_iota(
+        iota.reshape_dims, iota.transpose_perm, math.prod(axes.values())
+    )
+    parts = [
+        (str(axis.mesh_axis_index), axis.sub_axis_info.pre_size, axis.sub_axis_info.size)
+        if axis.HasField("sub_axis_info")
+        else (str(axis.mesh_axis_index), 1, 0)
+        for axis in named.axes
+    ]
+    return compute_axis_groups(MeshShape(axes, tuple(devices)), parts)
 
 
 def _transpose_iota(dims: Iterable[int], permutation: Iterable[int], count: int) -> Any:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -51,10 +51,11 @@ __all__ = [
     "cache_ir_function",
     "capture_native_stderr",
     "clone_module",
-    "collect_func_calls",
     "collect_functions",
     "collect_meshes",
+    "copy_attributes",
     "count_op_names",
+    "create_before",
     "decode_string_attr",
     "deserialize_portable_artifact",
     "find_attribute",
@@ -81,9 +82,13 @@ __all__ = [
     "register_passes",
     "replace_module_body",
     "replace_op",
+    "replace_results",
+    "replace_tuple",
     "report_diagnostic",
     "sdy",
+    "select_ops",
     "stablehlo",
+    "take_frontend_text",
     "to_f64_attr",
     "to_i64_attr",
     "walk_operations",
@@ -384,6 +389,12 @@ def get_attribute(op: ir.Operation, name: str) -> Any:
     return op.attributes[name]
 
 
+def copy_attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """Return the attributes of an op, for another one to be created from."""
+    attributes = op.attributes
+    return {name: attributes[name] for name in attributes}
+
+
 def find_attribute(op: ir.Operation, name: str) -> ir.Attribute | None:
     """Return an attribute, or None if the op lacks it or the bindings cannot represent it.
 
@@ -497,6 +508,16 @@ def write_frontend_items(op: ir.Operation, items: Mapping[str, ir.Attribute]) ->
         del op.attributes[FRONTEND]
 
 
+def take_frontend_text(op: ir.Operation, name: str) -> str | None:
+    """Remove a frontend attribute from an op, and return its text; None if it has none."""
+    items = read_frontend_items(op)
+    value = items.pop(name, None)
+    if value is None:
+        return None
+    write_frontend_items(op, items)
+    return decode_string_attr(value)
+
+
 def get_defining_op(value: ir.Value) -> ir.Operation | None:
     """Return the op whose result a value is, or None for a block argument."""
     if isinstance(value, ir.BlockArgument):
@@ -535,11 +556,6 @@ def has_private_symbol(function: ir.Operation) -> bool:
     return cast(ir.StringAttr, attributes["sym_visibility"]).value == "private"
 
 
-def collect_func_calls(op: ir.Operation) -> list[ir.Operation]:
-    """Collect the ``func.call`` ops in ``op``, nested ones included."""
-    return find_ops(op, ("func.call",))
-
-
 def find_ops(root: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
     """Find the ops in ``root`` that have one of the names, those in the regions of an op before it.
 
@@ -557,6 +573,19 @@ def find_ops(root: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
         for name in sorted(names):
             patterns.add(name, collect_op)
         rewrite.walk_and_apply_patterns(root, patterns.freeze())
+    return ops
+
+
+def select_ops(root: ir.Operation, is_wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+    """Select the ops in ``root`` that fulfil a condition, in the order of ``find_ops``."""
+    ops: list[ir.Operation] = []
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        if is_wanted(op):
+            ops.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit_op)
     return ops
 
 
@@ -629,8 +658,8 @@ def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:
     return ir.Module.parse(refined, module.context)
 
 
-def to_mlir_bytecode(module: ir.Module, version: int | None = None) -> bytes:
-    """Serialise a module to MLIR bytecode, including locations.
+def to_mlir_bytecode(module: ir.Module | ir.Operation, version: int | None = None) -> bytes:
+    """Serialise a module or a function to MLIR bytecode, including locations.
 
     Raises ValueError for a version that MLIR cannot write; by default it is the newest.
     """
@@ -641,19 +670,44 @@ def to_mlir_bytecode(module: ir.Module, version: int | None = None) -> bytes:
     return buffer.getvalue()
 
 
+def create_before(
+    place: ir.Operation,
+    name: str,
+    operands: Iterable[ir.Value],
+    results: Iterable[ir.Type],
+    attributes: Mapping[str, ir.Attribute],
+    regions: int = 0,
+) -> ir.Operation:
+    """Create an op before another one, with its location."""
+    return ir.Operation.create(
+        name,
+        results=list(results),
+        operands=list(operands),
+        attributes=dict(attributes),
+        regions=regions,
+        loc=place.location,
+        ip=ir.InsertionPoint(place),
+    )
+
+
+def replace_results(op: ir.Operation, values: Iterable[ir.Value]) -> None:
+    """Let what reads the results of an op read other values, and erase the op."""
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+
+
+def replace_tuple(op: ir.Operation, values: Sequence[ir.Value]) -> None:
+    """Let what reads the elements of an op's tuple read values, and erase the op."""
+    for element in list_users(op.results[0]):
+        replace_results(element, [values[get_attribute(element, "index").value]])
+    op.erase()
+
+
 def replace_op(op: ir.Operation, name: str, attributes: Mapping[str, ir.Attribute]) -> None:
     """Replace an op by one of another name with its operands, results and location."""
-    new = ir.Operation.create(
-        name,
-        results=list(op.results.types),
-        operands=list(op.operands),
-        attributes=dict(attributes),
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    for old, result in zip(op.results, new.results, strict=True):
-        old.replace_all_uses_with(result)
-    op.erase()
+    new = create_before(op, name, op.operands, op.results.types, attributes)
+    replace_results(op, new.results)
 
 
 def replace_module_body(module: ir.Module, new: ir.Module) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from hespas.dialects.mlir import find_attribute, get_defining_op, ir
+from hespas.dialects.mlir import find_attribute, get_defining_op, ir, replace_results
 from hespas.dialects.op_kinds import BARRIERS, CONSTANTS, FUSION
 
 FLOATS = ("f", "bf")  # prefixes of the names of floating-point types
@@ -42,6 +42,16 @@ def is_small_constant(constant: ir.Operation) -> bool:
 def get_terminator(block: ir.Block) -> ir.Operation:
     """Return the last op of a block."""
     return block.operations[len(block.operations) - 1].operation
+
+
+def update_function_type(function: ir.Operation) -> None:
+    """Make the type of a function that of the arguments and the results of its block."""
+    block = function.regions[0].blocks[0]
+    inputs, results = block.arguments, get_terminator(block).operands
+    kind = ir.FunctionType.get(
+        [value.type for value in inputs], [value.type for value in results], function.context
+    )
+    function.attributes["function_type"] = ir.TypeAttr.get(kind, function.context)
 
 
 def trace_through_ops(value: ir.Value, names: Collection[str]) -> ir.Value:
@@ -123,9 +133,7 @@ def replace_op_by_block(
         The moved ops: those of the block except its terminator.
     """
     ops, values = splice_block_before(op, operands, block)
-    for result, value in zip(op.results, values, strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
+    replace_results(op, values)
     return ops
 
 

@@ -9,7 +9,6 @@ order the uses of a value are listed.
 
 from __future__ import annotations
 
-import io
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field
@@ -18,7 +17,7 @@ from typing import Any
 
 from hespas.dialects import bytecode
 from hespas.dialects.bytecode import read_varint
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import ir, to_mlir_bytecode
 from hespas.support.records import record
 
 _VERSION = 0
@@ -105,9 +104,7 @@ class OpTable:
 
 def write_op_code(function: ir.Operation) -> bytes:
     """Return the bytecode of a function, from which ``read_op_table`` reads."""
-    buffer = io.BytesIO()
-    function.write_bytecode(buffer, desired_version=_VERSION)
-    return buffer.getvalue()
+    return to_mlir_bytecode(function, _VERSION)
 
 
 def read_op_table(

@@ -59,16 +59,12 @@ def to_xdsl_module(module: ir.Module, context: Context | None = None) -> x.Modul
     Raises:
         HespasError: An operand is defined after its use, in a graph region.
     """
-    copy = _ModuleImporter(context or _make_builtin_context()).import_operation(
-        module.operation, []
-    )
+    if context is None:
+        context = Context(allow_unregistered=True)
+        context.load_dialect(x.Builtin)
+    copy = _ModuleImporter(context).import_operation(module.operation, [])
     assert isinstance(copy, x.ModuleOp)
     return copy
-
-
-def to_xdsl_attribute(attr: ir.Attribute, context: Context) -> Attribute:
-    """Return an attribute in xDSL's form if that is exact, or wrapped."""
-    return _ModuleImporter(context).import_attribute(attr)
 
 
 def to_native_module(
@@ -85,7 +81,7 @@ def to_native_module(
     Raises:
         HespasError: MLIR does not accept the module.
     """
-    context = context or _find_native_context(module) or _make_permissive_context()
+    context = context or _find_native_context(module) or make_context(allow_unregistered=True)
     with context:
         native = ModuleExporter(context, warn).export_module(module)
     try:
@@ -102,18 +98,6 @@ def replace_contents(module: x.ModuleOp, by: x.ModuleOp) -> None:
     module.attributes = by.attributes
     module.properties = by.properties
     module.location = by.location
-
-
-def _make_builtin_context() -> Context:
-    context = Context(allow_unregistered=True)
-    context.load_dialect(x.Builtin)
-    return context
-
-
-def _make_permissive_context() -> ir.Context:
-    context = make_context()
-    context.allow_unregistered_dialects = True
-    return context
 
 
 def _find_native_context(module: x.ModuleOp) -> ir.Context | None:

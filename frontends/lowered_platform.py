@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hespas.dialects.mlir import collect_functions, ir
-from hespas.dialects.op_kinds import contains_op
+from hespas.dialects.op_kinds import LOOPS, contains_op
 from hespas.dialects.program_facts import (
     read_exported_platforms,
     read_program_facts,
@@ -73,13 +73,9 @@ def infer_platform(module: ir.Module) -> None:
     if LOWERED_FOR in read_program_facts(module) or read_exported_platforms(module):
         return
     for name, function in collect_functions(module).items():
-        if name.startswith(_RANDOM) and contains_op(function, _is_loop):
+        if name.startswith(_RANDOM) and contains_op(function, lambda op: op.name in LOOPS):
             _write_platform(module, "cpu", [_RANDOM])
             return
-
-
-def _is_loop(op: ir.Operation) -> bool:
-    return op.name == "stablehlo.while"
 
 
 def _write_platform(module: ir.Module, platform: str, ops: Sequence[str]) -> None:

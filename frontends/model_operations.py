@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.axis_groups import read_mesh_shape
+from hespas.dialects.axis_groups import list_manual_axes, list_manual_meshes, read_mesh_shape
 from hespas.dialects.mlir import (
     collect_meshes,
     get_attribute,
@@ -162,14 +162,14 @@ class _ModelOperationCounter:
         if name in CUSTOM_CALLS:
             return _count_call_flops(op)
         rule = find_cost_rule(name)
-        return _count_product_flops(op) if rule is not None and rule.kind in PRODUCT_KINDS else 0
+        if rule is None or rule.kind not in PRODUCT_KINDS or _is_recomputed(op):
+            return 0
+        # Once, if its algorithm makes several products of it.
+        return compute_op_work(op).flops // count_primitive_products(op)
 
     def _count_manual_devices(self, op: ir.Operation) -> int:
         """Return the number of parts into which a manual computation divides its program."""
-        names = re.findall(
-            r"<@([\w.$-]+)", f"{op.attributes['in_shardings']} {op.attributes['out_shardings']}"
-        )
-        axes = set(re.findall(r'"([^"]*)"', str(op.attributes["manual_axes"])))
+        names, axes = list_manual_meshes(op), list_manual_axes(op)
         mesh = collect_meshes(self.module).get(names[0]) if names else None
         if mesh is None:
             raise _UncountableError
@@ -182,11 +182,6 @@ def _is_recomputed(op: ir.Operation) -> bool:
     if not name:
         raise _UncountableError
     return RECOMPUTATION_SCOPE in name
-
-
-def _count_product_flops(op: ir.Operation) -> int:
-    """Return the operations of a product, once if its algorithm makes several products of it."""
-    return 0 if _is_recomputed(op) else compute_op_work(op).flops // count_primitive_products(op)
 
 
 def _count_call_flops(op: ir.Operation) -> int:

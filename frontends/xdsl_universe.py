@@ -72,10 +72,8 @@ class HespasReadPass(ModulePass):
         from hespas.dialects.mlir import make_context
         from hespas.dialects.xdsl_bridge import replace_contents, to_xdsl_module
 
-        context = make_context()
-        context.allow_unregistered_dialects = True
         try:
-            native = frontends.read_module(self.input, context)
+            native = frontends.read_module(self.input, make_context(allow_unregistered=True))
         except HespasError as error:
             raise PassFailedException(str(error)) from error
         replace_contents(op, to_xdsl_module(native, ctx))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from hespas.dialects.axis_groups import read_axis_groups
-from hespas.dialects.mlir import ir, sdy, stablehlo, walk_operations
+from hespas.dialects.mlir import ir, sdy, select_ops, stablehlo
 from hespas.frontends.export.slice_mesh import order_devices
 from hespas.passes.prepare.device_grid import make_groups_attr, parse_group_rows
 from hespas.support.errors import HespasError
@@ -33,14 +33,10 @@ def place_module_devices(
     ids = order_devices(mesh, dcn)
     if ids == sorted(ids):
         return
-    places: list[ir.Operation] = []
-
-    def collect_op(op: ir.Operation) -> ir.WalkResult:
-        if op.name in (MESH, POSITION) or any(name in op.attributes for name in GROUPS):
-            places.append(op)
-        return ir.WalkResult.ADVANCE
-
-    walk_operations(module.operation, collect_op)
+    places = select_ops(
+        module.operation,
+        lambda op: op.name in (MESH, POSITION) or any(name in op.attributes for name in GROUPS),
+    )
     with module.context:
         for op in places:
             _place_op(op, ids)

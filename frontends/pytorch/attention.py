@@ -69,16 +69,7 @@ def differentiate_attention(
 
 
 @compute_attention.register_fake
-def _(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    mask: torch.Tensor | None,
-    is_causal: bool,
-    scale: float,
-    dropout: float,
-    keeps_scores: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _(q: torch.Tensor, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(
         q.shape[:-1], dtype=torch.float32
     )
@@ -86,12 +77,9 @@ def _(
 
 @differentiate_attention.register_fake
 def _(
-    gradient: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    residual: torch.Tensor,
+    gradient: torch.Tensor, *operands: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    q, k, v, _ = operands
     q, k, v = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
     return q, k, v
 

@@ -191,13 +191,13 @@ class CostWalk(ABC):
                 cost = self._cost_loop(op)
             else:
                 assert name in BRANCHES
-                costs = [self._sum_body(branch) for branch in op.regions]  # all have costs
+                costs = [  # all have costs
+                    aggregate_counted_costs(self.cost_body(branch), self.estimator_name)
+                    for branch in op.regions
+                ]
                 cost = costs[require_branch_number(op)]
             self.write_sum(op, cost)
         return cost
-
-    def _sum_body(self, region: ir.Region) -> Cost:
-        return aggregate_counted_costs(self.cost_body(region), self.estimator_name)
 
     def _cost_loop(self, op: ir.Operation) -> Cost:
         """Compute the cost of all trips. The last evaluation of the condition is not charged."""

@@ -348,7 +348,9 @@ class Annotator(CostWalk):
         except NotALeaf as error:
             raise HespasError(str(error), op=item.op) from None
         except UnknownCost as error:
-            reason = self._tolerate_gap(item.op, error)
+            if not self.keep_going:
+                raise
+            reason = f"{item.op.name}: {error.message}"
             cost = Cost(self.estimator.name, 0, 0, 0, 0.0, "unknown", "none", gap=reason)
         if item.has_stale_estimate:
             self.stale_estimates.append(format_op_place(item.op, self.run.input_name))
@@ -357,12 +359,6 @@ class Annotator(CostWalk):
         cost = replace(cost, digest=digest)
         attr = cost.to_dictionary_attr(context)
         return _EstimatedOp(cost, attr, (name, attr), kernel)
-
-    def _tolerate_gap(self, op: ir.Operation, error: UnknownCost) -> str:
-        """Return the reason of a gap, or raise the error without ``keep_going``."""
-        if not self.keep_going:
-            raise error
-        return f"{op.name}: {error.message}"
 
     def _count_gap_op(self, op: ir.Operation, reason: str) -> None:
         self.gap_counts[reason] += 1

@@ -9,14 +9,15 @@ become an ``async_start`` and an ``async_done`` of StableHLO or of mhlo.
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import FRONTEND, func, ir, read_frontend_items, write_frontend_items
-from hespas.dialects.op_kinds import COLLECTIVES
+from hespas.dialects.mlir import find_ops, func, ir, replace_results, take_frontend_text
+from hespas.dialects.op_kinds import BARRIERS, COLLECTIVES, MAYBE_COLLECTIVE
 from hespas.passes.compile.hlo_program import (
     ASYNC_UPDATE,
     BARRIER,
     HloComputation,
     HloInstruction,
     HloProgram,
+    build_in_place_of,
     copy_message,
     read_frontend_value,
     write_frontend_value,
@@ -51,13 +52,7 @@ class PairMarker:
         """
         if not self.keep_async:
             return None
-        barrier = type(done)()
-        barrier.name, barrier.opcode, barrier.id = done.name, BARRIER, done.id
-        barrier.shape.CopyFrom(start.shape)
-        barrier.operand_ids.append(start.id)
-        barrier.control_predecessor_ids.extend(done.control_predecessor_ids)
-        if done.HasField("metadata"):
-            barrier.metadata.CopyFrom(done.metadata)
+        barrier = build_in_place_of(done, BARRIER, start.shape, [start.id])
         write_frontend_value(barrier, IN_FLIGHT, read_frontend_value(start, IN_FLIGHT))
         return barrier
 
@@ -130,36 +125,17 @@ def restore_async_collectives(module: ir.Module) -> None:
     """Replace marked collectives and barriers by the two ends of asynchronous collectives."""
     starts: dict[str, ir.Operation] = {}
     dones: dict[str, ir.Operation] = {}
-
-    def collect_marked_end(op: ir.Operation) -> ir.WalkResult:
-        if FRONTEND in op.attributes:
-            number = _remove_mark(op)
-            if number:
-                ends = dones if op.name == "stablehlo.optimization_barrier" else starts
-                ends[number] = op
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect_marked_end)
+    for op in find_ops(module.operation, MAYBE_COLLECTIVE | BARRIERS):
+        if number := take_frontend_text(op, IN_FLIGHT):
+            (dones if op.name in BARRIERS else starts)[number] = op
     for number, collective in starts.items():
-        _create_pair(module, collective, dones[number], f"in_flight_{number}")
-        dones[number].erase()
-        collective.erase()
+        _replace_by_pair(module, collective, dones[number], f"in_flight_{number}")
 
 
-def _remove_mark(op: ir.Operation) -> str:
-    """Remove the mark from an op and return its number; an empty string if there is no mark."""
-    items = read_frontend_items(op)
-    mark = items.pop(IN_FLIGHT, None)
-    if mark is None:
-        return ""
-    write_frontend_items(op, items)
-    return ir.StringAttr(mark).value
-
-
-def _create_pair(
+def _replace_by_pair(
     module: ir.Module, collective: ir.Operation, done: ir.Operation, name: str
 ) -> None:
-    """Create an async pair before the two ops.
+    """Replace the two ops by an async pair.
 
     That of StableHLO has one result, and runs nothing but collectives.
     """
@@ -167,8 +143,8 @@ def _create_pair(
         end = _create_single_pair(collective, done)
     else:
         end = _create_tuple_pair(module, collective, done, name)
-    for old, new in zip(done.results, end.results, strict=True):
-        old.replace_all_uses_with(new)
+    replace_results(done, end.results)
+    collective.erase()
 
 
 def _create_single_pair(collective: ir.Operation, done: ir.Operation) -> ir.Operation:

@@ -19,9 +19,11 @@ from hespas.dialects.attrs import (
     KernelCostAttr,
 )
 from hespas.dialects.mlir import (
+    FRONTEND,
+    find_ops,
     ir,
     read_frontend_items,
-    walk_operations,
+    select_ops,
     write_frontend_items,
 )
 from hespas.dialects.op_kinds import BRANCHES, CUSTOM_CALLS, LOOPS
@@ -54,33 +56,26 @@ CARRIED_ATTRIBUTES = (
     _CarriedAttribute(TRIPS, LOOPS, "hespas_trips", TRIPS_FOUND),
     _CarriedAttribute(BRANCH, BRANCHES, "hespas_branch", BRANCH_FOUND),
 )
-_HOLDERS = CUSTOM_CALLS | LOOPS | BRANCHES
 
 
 def store_carried_attributes(module: ir.Module) -> None:
     """Copy the attributes that HLO lacks to frontend attributes, in place."""
-
-    def store_in_op(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _HOLDERS:
-            attributes = op.attributes
-            carried = {
-                one.carrier: attributes[one.name]
-                if one.is_text
-                else ir.StringAttr.get(str(attributes[one.name]), op.context)
-                for one in CARRIED_ATTRIBUTES
-                if op.name in one.holders and one.is_stated(attributes)
-            }
-            if carried:
-                write_frontend_items(op, {**read_frontend_items(op), **carried})
-        return ir.WalkResult.ADVANCE
-
-    walk_operations(module.operation, store_in_op)
+    for op in find_ops(module.operation, CUSTOM_CALLS | LOOPS | BRANCHES):
+        attributes = op.attributes
+        carried = {
+            one.carrier: attributes[one.name]
+            if one.is_text
+            else ir.StringAttr.get(str(attributes[one.name]), op.context)
+            for one in CARRIED_ATTRIBUTES
+            if op.name in one.holders and one.is_stated(attributes)
+        }
+        if carried:
+            write_frontend_items(op, {**read_frontend_items(op), **carried})
 
 
 def restore_carried_attributes(module: ir.Module) -> None:
     """Move the attributes that HLO lacks from frontend attributes back, in place."""
-
-    def restore_in_op(op: ir.Operation) -> ir.WalkResult:
+    for op in select_ops(module.operation, lambda op: FRONTEND in op.attributes):
         items = read_frontend_items(op)
         carried = [one for one in CARRIED_ATTRIBUTES if one.carrier in items]
         for one in carried:
@@ -91,6 +86,3 @@ def restore_carried_attributes(module: ir.Module) -> None:
                 )
         if carried:
             write_frontend_items(op, items)
-        return ir.WalkResult.ADVANCE
-
-    walk_operations(module.operation, restore_in_op)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hespas.dialects.buffer_sizes import list_tuple_members
 from hespas.dialects.hlo_groups import read_replica_groups, write_replica_groups
 from hespas.dialects.mlir import (
-    FRONTEND,
-    get_attribute,
+    copy_attributes,
+    create_before,
+    find_ops,
     ir,
-    list_users,
-    read_frontend_items,
-    write_frontend_items,
+    replace_tuple,
+    take_frontend_text,
 )
 from hespas.dialects.op_kinds import COMBINED_PERMUTE_TARGET, COMBINED_SCATTER_TARGET, CUSTOM_CALLS
 from hespas.passes.compile.hlo_program import HloInstruction, HloProgram, write_frontend_value
@@ -57,28 +58,16 @@ def _replace_by_call(one: HloInstruction) -> None:
 
 def restore_combined_collectives(module: ir.Module) -> None:
     """Give the custom calls their results and the attributes of collectives."""
-    calls: list[ir.Operation] = []
-
-    def collect_call(op: ir.Operation) -> ir.WalkResult:
-        if op.name in CUSTOM_CALLS and FRONTEND in op.attributes:
-            calls.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect_call)
-    for call in calls:
-        items = read_frontend_items(call)
-        fields = items.pop(_GROUPS, None)
-        if fields is not None:
-            write_frontend_items(call, items)
-            _restore_call(call, json.loads(ir.StringAttr(fields).value))
+    for call in find_ops(module.operation, CUSTOM_CALLS):
+        if fields := take_frontend_text(call, _GROUPS):
+            _restore_call(call, json.loads(fields))
 
 
 def _restore_call(call: ir.Operation, fields: dict[str, Any]) -> None:
     """Replace a call whose result is a tuple by one with the elements as results."""
     context = call.context
-    elements = list_users(call.results[0])
     types = ir.TupleType(call.results[0].type)
-    attributes = {name: call.attributes[name] for name in call.attributes}
+    attributes = copy_attributes(call)
     for field, name in (("groups", "replica_groups"), ("pairs", "source_target_pairs")):
         if fields[field]:
             attributes[name] = make_groups_attr(fields[field], context)
@@ -86,15 +75,5 @@ def _restore_call(call: ir.Operation, fields: dict[str, Any]) -> None:
         attributes["channel_handle"] = make_channel_attr(fields["channel"], 0, context)
     if fields["global"]:
         attributes["use_global_device_ids"] = ir.UnitAttr.get(context)
-    with call.location, ir.InsertionPoint(call):
-        flat = ir.Operation.create(
-            call.name,
-            [types.get_type(i) for i in range(types.num_types)],
-            list(call.operands),
-            attributes,
-        )
-    for element in elements:
-        index = get_attribute(element, "index").value
-        element.results[0].replace_all_uses_with(flat.results[index])
-        element.erase()
-    call.erase()
+    flat = create_before(call, call.name, call.operands, list_tuple_members(types), attributes)
+    replace_tuple(call, flat.results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hespas.dialects.attrs import CompilerEstimateAttr
-from hespas.dialects.mlir import FRONTEND, ir, read_frontend_items, write_frontend_items
+from hespas.dialects.mlir import FRONTEND, ir, select_ops, take_frontend_text
 from hespas.estimators.op_content import digest_kernel
 from hespas.passes.compile.carried_attributes import restore_carried_attributes
 from hespas.passes.compile.tpu_hlo import CYCLES
@@ -26,26 +26,16 @@ def attach_compiler_estimates(module: ir.Module, clock_ghz: float | None) -> int
         The number of ops with an estimate.
     """
     restore_carried_attributes(module)
-    holders: list[ir.Operation] = []
-
-    def collect_holder(op: ir.Operation) -> ir.WalkResult:
-        if FRONTEND in op.attributes:
-            holders.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect_holder)
+    holders = select_ops(module.operation, lambda op: FRONTEND in op.attributes)
     return sum(_attach_op_estimate(op, clock_ghz) for op in holders)
 
 
 def _attach_op_estimate(op: ir.Operation, clock_ghz: float | None) -> bool:
     """Turn the frontend attributes of one op; returns whether it has an estimate."""
-    items = read_frontend_items(op)
-    cycles, refetched = items.pop(CYCLES, None), items.pop(REFETCHED_BYTES, None)
-    write_frontend_items(op, items)
+    cycles, refetched = (take_frontend_text(op, name) for name in (CYCLES, REFETCHED_BYTES))
     if cycles is None:
         return False
-    count = int(ir.StringAttr(cycles).value)
-    again = int(ir.StringAttr(refetched).value) if refetched is not None else None
+    count, again = int(cycles), None if refetched is None else int(refetched)
     latency_ns = None if clock_ghz is None else count / clock_ghz
     CompilerEstimateAttr(count, latency_ns, again, digest_kernel(op)).write_to_op(op)
     return True

@@ -16,6 +16,7 @@ from hespas.configs.tpu_targets import TpuTopology
 from hespas.dialects.mlir import (
     BOUNDARY,
     PassManager,
+    find_ops,
     get_attribute,
     ir,
     read_boundary_items,
@@ -212,16 +213,12 @@ def _drop_opaque_attributes(op: ir.Operation) -> ir.WalkResult:
 
 
 def _list_calls_with_empty_tilings(module: ir.Module) -> list[ir.Operation]:
-    calls: list[ir.Operation] = []
-
-    def visit_op(op: ir.Operation) -> ir.WalkResult:
-        is_tiled = op.name == "stablehlo.custom_call" and _TILINGS in op.attributes
-        if is_tiled and not any(len(one) for one in get_attribute(op, _TILINGS)):
-            calls.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit_op)
-    return calls
+    return [
+        call
+        for call in find_ops(module.operation, ("stablehlo.custom_call",))
+        if _TILINGS in call.attributes
+        and not any(len(one) for one in get_attribute(call, _TILINGS))
+    ]
 
 
 def _list_settings(request: CompileRequest) -> dict[str, object]:

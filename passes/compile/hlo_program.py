@@ -207,8 +207,9 @@ class HloProgram:
                 _depend_on_order(instructions, keep_schedule=keep_schedule)
             for one in instructions:
                 one.name = _make_unique(one.name, names)
+            del computation.message.instructions[:]
             message = module.computations.add()
-            message.CopyFrom(_copy_without_instructions(computation.message))
+            message.CopyFrom(computation.message)
             message.instructions.extend(instructions)
         return module.SerializeToString()
 
@@ -228,6 +229,20 @@ def copy_message(message: Any) -> Any:
     copied = type(message)()
     copied.CopyFrom(message)
     return copied
+
+
+def build_in_place_of(
+    origin: HloInstruction, opcode: str, shape: Shape, operands: Sequence[int]
+) -> HloInstruction:
+    """Build an instruction that stands for another one, with its name, place and order."""
+    built = build_hlo_message("HloInstructionProto")
+    built.name, built.opcode, built.id = origin.name, opcode, origin.id
+    built.shape.CopyFrom(shape)
+    built.operand_ids.extend(operands)
+    built.control_predecessor_ids.extend(origin.control_predecessor_ids)
+    if origin.HasField("metadata"):
+        built.metadata.CopyFrom(origin.metadata)
+    return built
 
 
 def list_result_shapes(shape: Shape) -> list[Shape]:
@@ -299,9 +314,3 @@ def _make_unique(name: str, names: set[str]) -> str:
         unique = f"{name}.{number}"
     names.add(unique)
     return unique
-
-
-def _copy_without_instructions(message: Any) -> Any:
-    """Return a copy of a computation's own fields."""
-    del message.instructions[:]
-    return message

@@ -8,17 +8,15 @@ from hespas.dialects.attrs import TRIPS
 from hespas.dialects.hlo_groups import expand_mesh_axis_groups
 from hespas.dialects.mlir import (
     DONATED,
-    decode_string_attr,
     find_ops,
     hlo_proto_to_stablehlo,
     ir,
     make_context,
     read_boundary_items,
-    read_frontend_items,
+    take_frontend_text,
     to_i64_attr,
     to_mlir_bytecode,
     write_boundary_items,
-    write_frontend_items,
 )
 from hespas.dialects.op_kinds import LOOPS, NUM_PARTITIONS, NUM_REPLICAS, find_entry_function
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
@@ -211,11 +209,9 @@ def _mark_trip_counts(program: HloProgram) -> bool:
 def _restore_trip_counts(module: ir.Module) -> None:
     """Move the marks of loops to ``hespas.trips``, in place."""
     for loop in find_ops(module.operation, LOOPS):
-        items = read_frontend_items(loop)
-        count = items.pop(_TRIPS_CARRIER, None)
+        count = take_frontend_text(loop, _TRIPS_CARRIER)
         if count is not None:
-            loop.attributes[TRIPS] = to_i64_attr(int(decode_string_attr(count)), loop.context)
-            write_frontend_items(loop, items)
+            loop.attributes[TRIPS] = to_i64_attr(int(count), loop.context)
 
 
 def _restore_donors(module: ir.Module, program: HloProgram) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hespas.dialects.hlo_schema import build_hlo_message
 from hespas.dialects.op_kinds import FETCH_CALL_TARGET, OFFLOAD_CALL_TARGET
 from hespas.passes.compile.async_pairs import PairMarker
 from hespas.passes.compile.hlo_program import (
@@ -19,6 +18,7 @@ from hespas.passes.compile.hlo_program import (
     HloInstruction,
     HloProgram,
     Shape,
+    build_in_place_of,
     list_result_shapes,
     replace_operand_ids,
 )
@@ -133,12 +133,6 @@ def _build_call(
     origin: HloInstruction, target: str, shape: Shape, operands: Sequence[int]
 ) -> HloInstruction:
     """Build the custom call that stands for ``origin``."""
-    call = build_hlo_message("HloInstructionProto")
-    call.name, call.opcode, call.id = origin.name, "custom-call", origin.id
-    call.shape.CopyFrom(shape)
-    call.operand_ids.extend(operands)
-    call.control_predecessor_ids.extend(origin.control_predecessor_ids)
+    call = build_in_place_of(origin, "custom-call", shape, operands)
     call.custom_call_target = target
-    if origin.HasField("metadata"):
-        call.metadata.CopyFrom(origin.metadata)
     return call

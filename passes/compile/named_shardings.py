@@ -14,6 +14,7 @@ import re
 
 from hespas.dialects.mlir import (
     BOUNDARY,
+    create_before,
     decode_string_attr,
     get_attribute,
     get_call_target,
@@ -153,14 +154,7 @@ def _create_call(
         "call_target_name": ir.StringAttr.get(target, at.context),
         SHARDING: ir.StringAttr.get(sharding, at.context),
     }
-    call = ir.Operation.create(
-        "stablehlo.custom_call",
-        results=[kind],
-        operands=[value],
-        attributes=attributes,
-        loc=at.location,
-        ip=ir.InsertionPoint(at),
-    )
+    call = create_before(at, "stablehlo.custom_call", [value], [kind], attributes)
     _state_open_dimensions(call, named)
     return call.results[0]
 

@@ -12,12 +12,7 @@ from __future__ import annotations
 import re
 
 from hespas.dialects.attrs import RECOMPUTED, RECOMPUTED_KERNEL, RECOMPUTED_ORIGIN
-from hespas.dialects.mlir import (
-    decode_string_attr,
-    ir,
-    read_frontend_items,
-    write_frontend_items,
-)
+from hespas.dialects.mlir import FRONTEND, ir, select_ops, take_frontend_text
 from hespas.estimators.op_content import digest_kernel
 from hespas.passes.compile.hlo_program import HloInstruction, HloProgram, write_frontend_value
 
@@ -62,22 +57,17 @@ def restore_recomputed_marks(module: ir.Module) -> None:
     """Move the marks from frontend attributes to ``hespas.recomputed``, with digests, in place."""
     clones: list[tuple[ir.Operation, str]] = []
     digests: dict[str, str] = {}  # of the first instructions, by name
-
-    def restore_mark(op: ir.Operation) -> ir.WalkResult:
-        items = read_frontend_items(op)
-        if FIRST_CARRIER not in items:
-            return ir.WalkResult.ADVANCE
-        first, digest = decode_string_attr(items.pop(FIRST_CARRIER)), digest_kernel(op)
-        if CARRIER in items:
-            op.attributes[RECOMPUTED] = items.pop(CARRIER)
+    for op in select_ops(module.operation, lambda op: FRONTEND in op.attributes):
+        first = take_frontend_text(op, FIRST_CARRIER)
+        if first is None:
+            continue
+        origin, digest = take_frontend_text(op, CARRIER), digest_kernel(op)
+        if origin is None:
+            digests[first] = digest
+        else:
+            op.attributes[RECOMPUTED] = ir.StringAttr.get(origin, op.context)
             op.attributes[RECOMPUTED_KERNEL] = ir.StringAttr.get(digest, op.context)
             clones.append((op, first))
-        else:
-            digests[first] = digest
-        write_frontend_items(op, items)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(restore_mark)
     for op, first in clones:
         if first in digests:
             op.attributes[RECOMPUTED_ORIGIN] = ir.StringAttr.get(digests[first], op.context)

@@ -113,15 +113,10 @@ class ElementTypeConverter:
         reducer = self.program.find_called(instruction)
         return _list_elements(reducer.find_root()) if reducer is not None else []
 
-    def _find_reduced_type(self, instruction: HloInstruction) -> int | None:
-        """Return the element type that an instruction reduces in; None if it reduces nothing."""
-        reducer = self.program.find_called(instruction)
-        return reducer.find_root().shape.element_type if reducer is not None else None
-
     def _convert_reduction(self, collective: HloInstruction, element: int) -> None:
         """Let a collective reduce in the element type of its results."""
-        own = self._find_reduced_type(collective)
-        if own is None or own == element:
+        own = next(iter(self._list_reduced_types(collective)), element)
+        if own == element:
             return
         source = self.program.computations[collective.called_computation_ids[0]]
         key = source.id, element

@@ -417,8 +417,7 @@ def _count_transfers(communication: list[CommTask]) -> StatsRow:
     counts = {"count": 0, "messages": 0, "message_bytes": 0}
     for task, comm in communication:
         if comm.kind == "permute" and comm.network != HOST_LINK:
-            pairs = comm.pairs
-            messages = sum(s != t for s, t in zip(pairs[::2], pairs[1::2], strict=True))
+            messages = len(comm.list_transfers())
             counts["count"] += task.runs
             counts["messages"] += task.runs * messages
             counts["message_bytes"] += task.runs * messages * comm.operand_bytes

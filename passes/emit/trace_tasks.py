@@ -177,7 +177,7 @@ class TraceTaskBuilder:
         rounds = (
             self._plan_broadcast_rounds(comm)
             if comm.kind == "broadcast"
-            else [_list_transfer_pairs(comm)]
+            else [comm.list_transfers()]
         )
         transfers = []
         for k, pairs in enumerate(rounds):
@@ -211,7 +211,7 @@ class TraceTaskBuilder:
         The root of a group is its member among the sources of ``pairs``, or else its lowest device:
         communicators are sorted, so their order does not tell the root.
         """
-        sources = {source for source, _ in _list_transfer_pairs(comm)}
+        sources = {source for source, _ in comm.list_transfers()}
         rounds: list[list[tuple[int, int]]] = []
         for group in comm.groups:
             ranks = self.groups[group]
@@ -281,12 +281,6 @@ def has_assumed_trips(loop: ir.Operation) -> bool:
 
 def _strip_dialect(name: str) -> str:
     return name.partition(".")[2] or name
-
-
-def _list_transfer_pairs(comm: CommAttr) -> tuple[tuple[int, int], ...]:
-    """List (source, target) of a permute, without devices that send to themselves."""
-    pairs = zip(comm.pairs[::2], comm.pairs[1::2], strict=True)
-    return tuple((source, target) for source, target in pairs if source != target)
 
 
 def _check_transfer_pairs(op: ir.Operation, pairs: tuple[tuple[int, int], ...]) -> None:

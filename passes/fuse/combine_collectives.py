@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import copy_attributes, ir
 from hespas.dialects.op_kinds import COMBINED_SCATTER_TARGET
 from hespas.estimators.rules.base import read_integer, to_buffer_size
 from hespas.passes.base import check_minimum, option
@@ -27,7 +27,6 @@ from hespas.passes.fuse.dependency_order import (
 )
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     get_element_type,
     get_static_shape,
 )

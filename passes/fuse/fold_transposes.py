@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_attribute, get_defining_op, ir
+from hespas.dialects.mlir import copy_attributes, get_attribute, get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
@@ -26,7 +26,6 @@ from hespas.passes.fuse.dots import (
 )
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     find_only_reader,
     get_static_shape,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import copy_attributes, ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import FUSION, find_entry_function
 from hespas.passes.base import PassRun, check_minimum, repeat_option
@@ -22,7 +22,6 @@ from hespas.passes.fuse.form_kernels import FormKernelsPass
 from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_only_reader,
     fuse_ops,
     get_static_shape,

@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from hespas.dialects.mlir import erase_unused, get_defining_op, has_users, ir, list_users
+from hespas.dialects.mlir import (
+    copy_attributes,
+    erase_unused,
+    get_defining_op,
+    has_users,
+    ir,
+    list_users,
+)
 from hespas.dialects.op_bodies import get_terminator
 from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
@@ -21,7 +28,6 @@ from hespas.passes.fuse.fold_transposes import read_plain_permutation
 from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     find_only_reader,
     get_static_shape,

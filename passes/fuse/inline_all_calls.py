@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.mlir import (
-    collect_func_calls,
     collect_functions,
+    find_ops,
     get_attribute,
     get_symbol_name,
     ir,
@@ -39,7 +39,7 @@ def inline_all_calls(module: ir.Module) -> None:
     def inline_callees(name: str) -> None:
         if name in done:
             return
-        for call in collect_func_calls(functions[name]):
+        for call in find_ops(functions[name], ("func.call",)):
             callee = get_attribute(call, "callee").value
             inline_callees(callee)
             inline_call(call, functions[callee], last=False)

@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
-from hespas.dialects.mlir import find_attribute, get_defining_op, ir
+from hespas.dialects.mlir import copy_attributes, find_attribute, get_defining_op, ir
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.combine_collectives import ALL_REDUCE
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     find_only_reader,
 )

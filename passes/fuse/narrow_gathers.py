@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_defining_op, ir, list_users
+from hespas.dialects.mlir import copy_attributes, get_defining_op, ir, list_users
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.combine_collectives import ALL_GATHER
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     find_only_reader,
     get_static_shape,

@@ -11,6 +11,7 @@ from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.mlir import (
     cache_ir_function,
     collect_functions,
+    create_before,
     erase_unused,
     find_ops,
     get_defining_op,
@@ -30,12 +31,6 @@ from hespas.passes.prepare.device_grid import (
     parse_group_rows,
     resolve_groups,
 )
-
-
-def copy_attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
-    """Return the attributes of an op, for another one to be created from."""
-    attributes = op.attributes
-    return {name: attributes[name] for name in attributes}
 
 
 def get_element_type(value: ir.Value) -> ir.Type:
@@ -151,15 +146,8 @@ class OpBuilder:
         body: ir.Operation | None = None,
     ) -> ir.Operation:
         """Create an op. With ``body``, its region is a copy of the region of that op."""
-        created_op = ir.Operation.create(
-            name,
-            results=list(results),
-            operands=list(operands),
-            attributes=dict(attributes),
-            regions=0 if body is None else 1,
-            loc=self.place.location,
-            ip=ir.InsertionPoint(self.place),
-        )
+        regions = 0 if body is None else 1
+        created_op = create_before(self.place, name, operands, results, attributes, regions)
         if body is not None:
             copy = body.clone(ir.InsertionPoint(self.place)).operation
             copy.regions[0].blocks[0].append_to(created_op.regions[0])

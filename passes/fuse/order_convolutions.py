@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import copy_attributes, ir
 from hespas.estimators.rules.base import read_integer_list
 from hespas.estimators.rules.contraction import parse_conv_layout, read_convolution_windows
 from hespas.passes.base import option
@@ -23,7 +23,6 @@ from hespas.passes.fuse.form_kernels import FormKernelsPass
 from hespas.passes.fuse.kernel_cost_model import HOPPER, VOLTA, FusionDevice
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     get_element_type,
     get_static_shape,
     invert_order,

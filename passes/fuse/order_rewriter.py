@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hespas.dialects.mlir import erase_unused, get_defining_op, has_users, ir, to_i64_attr
+from hespas.dialects.mlir import (
+    copy_attributes,
+    erase_unused,
+    get_defining_op,
+    has_users,
+    ir,
+    to_i64_attr,
+)
 from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.passes.fuse.dimension_orders import (
     CONCATENATE,
@@ -26,7 +33,6 @@ from hespas.passes.fuse.dots import DOT, Dims
 from hespas.passes.fuse.fold_transposes import create_product
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     get_static_shape,
     make_i64_array,
     make_padding,

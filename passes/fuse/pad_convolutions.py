@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import copy_attributes, get_defining_op, ir
 from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.estimators.rules.contraction import (
     ConvolutionWindow,
@@ -24,7 +24,6 @@ from hespas.estimators.rules.contraction import (
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     get_element_type,
     get_static_shape,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from hespas.dialects.mlir import cache_ir_function, has_static_shape, has_users, ir
+from hespas.dialects.mlir import cache_ir_function, copy_attributes, has_static_shape, has_users, ir
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import OpBuilder, copy_attributes, get_static_shape
+from hespas.passes.fuse.op_builder import OpBuilder, get_static_shape
 from hespas.passes.fuse.simplify import CONSTANT
 
 

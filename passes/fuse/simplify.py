@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import (
     PassManager,
+    copy_attributes,
     find_ops,
     get_defining_op,
     has_users,
@@ -37,7 +38,6 @@ from hespas.passes.base import PassRun, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     find_only_reader,
     get_element_type,

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_defining_op, has_users, ir, list_users
+from hespas.dialects.mlir import copy_attributes, get_defining_op, has_users, ir, list_users
 from hespas.dialects.op_bodies import get_terminator
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.join_reductions import find_sum_over_devices
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     find_only_reader,
 )

@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import copy_attributes, ir
 from hespas.estimators.rules.base import read_integer_list
 from hespas.estimators.rules.reduction import find_scanned_dim
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     get_static_shape,
     make_i64_array,

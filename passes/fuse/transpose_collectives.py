@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir, list_users, to_i64_attr
+from hespas.dialects.mlir import copy_attributes, ir, list_users, to_i64_attr
 from hespas.dialects.op_kinds import TERMINATORS
 from hespas.estimators.rules.base import read_integer
 from hespas.passes.fuse.block_pass import BlockPass
@@ -27,7 +27,6 @@ from hespas.passes.fuse.combine_collectives import (
 from hespas.passes.fuse.fold_transposes import read_plain_permutation
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     find_only_reader,
     get_static_shape,

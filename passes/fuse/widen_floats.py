@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import copy_attributes, get_defining_op, ir
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.kernel_cost_model import DEFAULT_TARGET, HOPPER, FusionDevice
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    copy_attributes,
     find_named_ops,
     get_element_type,
     get_static_shape,

@@ -57,10 +57,6 @@ class ProgramLifetimes:
             changes[death + 1] -= sizes[value]
         return list(accumulate(changes[:-1]))
 
-    def find_live_at(self, time: int) -> list[ValueLifetime]:
-        """Find the lifetimes that include a time."""
-        return [lifetime for lifetime in self.lifetimes if lifetime.birth <= time <= lifetime.death]
-
 
 @dataclass(slots=True)
 class LivenessAnalysis:

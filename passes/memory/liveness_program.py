@@ -222,7 +222,8 @@ class LivenessProgramReader:
         for number, before in enumerate(operands):
             inner, yielded = step.arguments[number], terminator.operands[number]
             source = trace_through_ops(yielded, op_kinds.VIEWS | op_kinds.BARRIERS)
-            if source == inner or _is_without_memory(inner.type):
+            has_memory = isinstance(inner.type, ir.ShapedType | ir.TupleType)  # no token
+            if source == inner or not has_memory:
                 known[inner] = known[condition.arguments[number]] = before
                 known[op.results[number]] = before
                 continue
@@ -318,11 +319,6 @@ class LivenessProgramReader:
         if key not in self.constants:
             self.constants[key] = self._allocate_number(to_buffer_size(op.results[0].type).bytes)
         return self.constants[key]
-
-
-def _is_without_memory(kind: ir.Type) -> bool:
-    """Return whether values of a type use no memory, such as tokens."""
-    return not isinstance(kind, ir.ShapedType | ir.TupleType)
 
 
 def _classify_op(name: str) -> int:

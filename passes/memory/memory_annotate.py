@@ -246,9 +246,10 @@ def _sum_bytes_by_role(
 ) -> dict[str, int]:
     """Sum the bytes live at a point by role; ``roles`` has the roles of all but temporaries."""
     bytes_by_role: dict[str, int] = {}
-    for lifetime in program.find_live_at(2 * point):
-        role = roles.get(lifetime.value) or _classify_temporary(program, lifetime)
-        bytes_by_role[role] = bytes_by_role.get(role, 0) + sizes[lifetime.value]
+    for lifetime in program.lifetimes:
+        if lifetime.birth <= 2 * point <= lifetime.death:
+            role = roles.get(lifetime.value) or _classify_temporary(program, lifetime)
+            bytes_by_role[role] = bytes_by_role.get(role, 0) + sizes[lifetime.value]
     return bytes_by_role
 
 

@@ -12,6 +12,7 @@ from hespas.dialects.mlir import (
     drop_inner_attributes,
     get_defining_op,
     ir,
+    select_ops,
 )
 from hespas.passes.base import FACTS, Pass, PassRun
 from hespas.passes.memory.liveness_program import LivenessProgramReader
@@ -73,15 +74,8 @@ def _find_program_values(module: ir.Module) -> tuple[str, dict[ir.Value, OnChipA
 
 def _has_values(module: ir.Module, found: Mapping[ir.Value, OnChipAttr]) -> bool:
     """Return whether the kernels have these attributes, and other ops none."""
-    count = 0
-
-    def count_attr(op: ir.Operation) -> ir.WalkResult:
-        nonlocal count
-        count += OnChipAttr.NAME in op.attributes
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(count_attr)
-    return count == len(found) and all(
+    holders = select_ops(module.operation, lambda op: OnChipAttr.NAME in op.attributes)
+    return len(holders) == len(found) and all(
         OnChipAttr.read_from_op(_get_kernel(result)) == attr for result, attr in found.items()
     )
 

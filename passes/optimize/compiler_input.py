@@ -5,6 +5,8 @@ from __future__ import annotations
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import (
     PassManager,
+    copy_attributes,
+    create_before,
     drop_boundary_attrs,
     drop_inner_attributes,
     ir,
@@ -32,7 +34,7 @@ from hespas.passes.prepare.partition import (
     build_compilation,
     has_global_shapes,
     name_entry_main,
-    remove_sharding_copy,
+    remove_sharding_copies,
     spell_out_shardings,
     warn_of_single_device_ops,
 )
@@ -63,7 +65,7 @@ def prepare_for_compiler(
     check_input_form(census)
     if replace_cross_replica_sums(census):
         census = collect_census(module)
-    module.operation.walk(remove_sharding_copy)
+    remove_sharding_copies(module)
     if HLO_IMPORT in module.operation.attributes:
         drop_inner_attributes(module.operation, *LAYOUT_ATTRS)
     if set_dimension_sizes(module, census, dims, run):
@@ -150,15 +152,13 @@ def _split_variadic_collectives(census: ModuleCensus) -> bool:
 
 def _split_by_operand(op: ir.Operation, channel: int) -> int:
     """Replace an op by one for each operand, with channels after ``channel``; returns the last."""
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = copy_attributes(op)
     for operand, result in zip(op.operands, op.results, strict=True):
         if CHANNEL in attributes:
             channel += 1
             attributes[CHANNEL] = make_channel_attr(channel, 1, op.context)
-        single = ir.Operation.create(
-            op.name, [result.type], [operand], attributes,
-            regions=len(op.regions), loc=op.location, ip=ir.InsertionPoint(op),
-        )  # fmt: skip
+        regions = len(op.regions)
+        single = create_before(op, op.name, [operand], [result.type], attributes, regions)
         copy = op.clone(ip=ir.InsertionPoint(op)).operation
         for source, region in zip(copy.regions, single.regions, strict=True):
             source.blocks[0].append_to(region)

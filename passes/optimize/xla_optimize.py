@@ -25,7 +25,7 @@ from hespas.dialects.xla import (
     describe_gpu_plugin_mismatch,
     hlo_proto_to_text,
 )
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import Pass, PassRun, check_minimum, option
 from hespas.passes.compile.compiler_estimates import (
     attach_compiler_estimates,
     name_memory_facts,
@@ -194,8 +194,7 @@ class XlaOptimizePass(Pass):
                 )
         if self.framework:
             find_framework_flags(self.framework)
-        if self.devices < 0:
-            raise UsageError(f"xla-optimize: option 'devices' is {self.devices}, less than 0")
+        check_minimum(self.name, "option 'devices'", self.devices, 0)
         if self.devices_per_host < 1:
             raise UsageError("xla-optimize: option 'devices-per-host' is less than 1")
         if not 0 < self.memory_fraction <= 1:

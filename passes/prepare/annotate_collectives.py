@@ -30,7 +30,7 @@ from hespas.dialects.op_kinds import (
     get_collective_name,
     is_async_collective,
 )
-from hespas.passes.base import PassRun, option
+from hespas.passes.base import PassRun, check_minimum, option
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.communicators import (
     get_groups_attr,
@@ -54,7 +54,7 @@ from hespas.passes.prepare.device_grid import (
 from hespas.passes.prepare.partition import has_global_shapes
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.single_partition import drop_shardings
-from hespas.support.errors import HespasError, UsageError, format_op_place, format_some_places
+from hespas.support.errors import HespasError, format_op_place, format_some_places
 from hespas.support.records import record
 
 PERMUTE = "stablehlo.collective_permute"
@@ -124,8 +124,7 @@ class AnnotateCollectivesPass(PrepareStep):
 
     def check_options(self, owner: str) -> None:
         for name, count in (("devices", self.devices), ("replicas", self.replicas)):
-            if count < 0:
-                raise UsageError(f"{owner}: option '{name}' is {count}, less than 0")
+            check_minimum(owner, f"option '{name}'", count, 0)
 
     def _write_comm_attrs(self, module: ir.Module, view: Preparation, run: PassRun) -> DeviceGrid:
         """Write ``hespas.comm`` and ``hespas.communicators``, and return the devices.

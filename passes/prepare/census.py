@@ -73,18 +73,15 @@ class FunctionContents:
         return self.code
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
-        return [op for name, op in self.ops if name in names]
+        wanted = frozenset(names)
+        return [op for name, op in self.ops if name in wanted]
 
-    def list_collectives(self) -> list[ir.Operation]:
-        return [op for name, op in self.ops if name in MAYBE_COLLECTIVE and is_collective(op)]
-
-    def list_stated_collectives(self) -> list[ir.Operation]:
-        """List the custom calls that are collectives only because their ``hespas.comm`` says so."""
-        return [
-            op
-            for op in self.select_ops_by_name(*CUSTOM_CALLS)
-            if CommAttr.NAME in op.attributes and not is_collective(op)
-        ]
+    def communicates(self) -> bool:
+        """Return whether there is a collective, or a call whose ``hespas.comm`` says that it is."""
+        return any(
+            is_collective(op) or CommAttr.NAME in op.attributes
+            for op in self.select_ops_by_name(*MAYBE_COLLECTIVE)
+        )
 
 
 @record()
@@ -114,12 +111,14 @@ class ModuleCensus:
         ]
 
     def list_collectives(self) -> list[ir.Operation]:
-        return [op for contents in self.functions.values() for op in contents.list_collectives()]
+        return [op for op in self.select_ops_by_name(*MAYBE_COLLECTIVE) if is_collective(op)]
 
     def list_stated_collectives(self) -> list[ir.Operation]:
         """List the custom calls that are collectives only because their ``hespas.comm`` says so."""
         return [
-            op for contents in self.functions.values() for op in contents.list_stated_collectives()
+            op
+            for op in self.select_ops_by_name(*CUSTOM_CALLS)
+            if CommAttr.NAME in op.attributes and not is_collective(op)
         ]
 
     def list_sharded_ops(self) -> list[ir.Operation]:

@@ -14,12 +14,14 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import WAIT, CommAttr, RegionAttr
 from hespas.dialects.mlir import (
+    create_before,
     drop_attributes,
     find_attribute,
     get_attribute,
     get_symbol_name,
     ir,
     list_dictionary_entries,
+    replace_results,
 )
 from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import (
@@ -155,10 +157,9 @@ def _replace_with_block(op: ir.Operation, block: ir.Block) -> None:
         for collective in collectives:
             _mark_async(collective)
         _replace_async_ends(op, op.results[0], values, wait=bool(collectives))
+        op.erase()
     else:
-        for result, value in zip(op.results, values, strict=True):
-            result.replace_all_uses_with(value)
-    op.erase()
+        replace_results(op, values)
 
 
 def _mark_async(collective: ir.Operation) -> None:
@@ -172,14 +173,9 @@ def _mark_async(collective: ir.Operation) -> None:
 
 def create_wait(values: Sequence[ir.Value], place: ir.Operation) -> ir.Operation:
     """Create the barrier before ``place`` that awaits the results of an asynchronous collective."""
-    return ir.Operation.create(
-        "stablehlo.optimization_barrier",
-        results=[value.type for value in values],
-        operands=list(values),
-        attributes={WAIT: ir.BoolAttr.get(True, place.context)},
-        loc=place.location,
-        ip=ir.InsertionPoint(place),
-    )
+    kinds = [value.type for value in values]
+    mark = {WAIT: ir.BoolAttr.get(True, place.context)}
+    return create_before(place, "stablehlo.optimization_barrier", values, kinds, mark)
 
 
 def _replace_async_ends(
@@ -193,19 +189,15 @@ def _replace_async_ends(
         op = use.owner.operation
         if op.name in ASYNC_UPDATES:
             _replace_async_ends(start, op.results[0], values, wait)
+            op.erase()
         elif op.name in ASYNC_DONES:
-            results: Sequence[ir.Value] = values
-            if wait:
-                results = create_wait(values, op).results
-            for result, value in zip(op.results, results, strict=True):
-                result.replace_all_uses_with(value)
+            replace_results(op, create_wait(values, op).results if wait else values)
         else:
             raise HespasError(
                 f"the async op that starts here is passed out of its block by '{op.name}'",
                 op=start,
                 remedy="compile without collective pipelining (--xla_gpu_enable_pipelined_*=false)",
             )
-        op.erase()
 
 
 def _copy_region_function(name: str, census: ModuleCensus, scalars: ScalarEvaluator) -> bool:
@@ -300,11 +292,7 @@ def _find_communicating_functions(census: ModuleCensus, order: Sequence[str]) ->
     communicating: set[str] = set()
     for name in order:
         contents = census.functions[name]
-        if (
-            contents.list_collectives()
-            or contents.list_stated_collectives()
-            or any(callee in communicating for callee, _ in contents.callees)
-        ):
+        if contents.communicates() or any(each in communicating for each, _ in contents.callees):
             communicating.add(name)
     return communicating
 

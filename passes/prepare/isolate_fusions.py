@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hespas.dialects.mlir import find_ops, get_defining_op, has_users, ir
+from hespas.dialects.mlir import (
+    copy_attributes,
+    create_before,
+    find_ops,
+    get_defining_op,
+    has_users,
+    ir,
+    replace_results,
+)
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.dialects.op_kinds import BRANCHES, CONSTANTS, FUSION, LOOPS
 from hespas.passes.base import PassRun
@@ -93,19 +101,10 @@ def _isolate_fusion(fusion: ir.Operation) -> None:
         if not has_users(constant.results[0]):
             constant.erase()
     if others:
-        new = ir.Operation.create(
-            FUSION,
-            results=[result.type for result in fusion.results],
-            operands=[*fusion.operands, *others],
-            attributes={name: fusion.attributes[name] for name in fusion.attributes},
-            regions=1,
-            loc=fusion.location,
-            ip=ir.InsertionPoint(fusion),
-        )
+        operands, attributes = [*fusion.operands, *others], copy_attributes(fusion)
+        new = create_before(fusion, FUSION, operands, fusion.results.types, attributes, regions=1)
         block.append_to(new.regions[0])
-        for old_result, result in zip(fusion.results, new.results, strict=True):
-            old_result.replace_all_uses_with(result)
-        fusion.erase()
+        replace_results(fusion, new.results)
 
 
 def _find_op_in_block(op: ir.Operation, holder: ir.Operation) -> ir.Operation:

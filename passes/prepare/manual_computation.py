@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hespas.dialects.mlir import ir, read_boundary_attrs, stablehlo
-from hespas.dialects.op_bodies import splice_block_before
+from hespas.dialects.axis_groups import (
+    list_manual_axes,
+    list_manual_meshes,
+    list_shardings,
+    read_mesh_shape,
+)
+from hespas.dialects.mlir import collect_meshes, ir, read_boundary_attrs, stablehlo
+from hespas.dialects.op_bodies import splice_block_before, update_function_type
 from hespas.dialects.op_kinds import MANUAL_COMPUTATION
 from hespas.passes.prepare.census import ModuleCensus
 
 CHANNEL, CONSTANT = "channel_handle", "stablehlo.constant"
 
 
-def inline_manual_computation(census: ModuleCensus) -> bool:
+def inline_manual_computation(module: ir.Module, census: ModuleCensus) -> bool:
     """Inline the manual computation if the entry contains nothing else; return whether it did.
 
     It must be manual in every axis of the mesh, its operands must be the entry's arguments, and its
@@ -34,36 +39,33 @@ def inline_manual_computation(census: ModuleCensus) -> bool:
     channels = itertools.count(1)
     arguments, body = list(block.arguments), manual.regions[0].blocks[0]
     inputs, outputs = (
-        _split_shardings(manual, "in_shardings"),
-        _split_shardings(manual, "out_shardings"),
+        list_shardings(manual.attributes[name]) for name in ("in_shardings", "out_shardings")
     )
-    if len(inputs) != len(manual.operands):
-        return False
-    operands = [
-        (value, text, isinstance(value, ir.BlockArgument))
-        for value, text in zip(manual.operands, inputs, strict=True)
-    ]
-    passed = [value.arg_number for value, _, is_argument in operands if is_argument]  # type: ignore[attr-defined]
+    passed: dict[int, ir.Attribute] = {}  # the sharding of each argument, by number
+    for value, sharding in zip(manual.operands, inputs, strict=True):
+        if not isinstance(value, ir.BlockArgument):
+            if '{"' in str(sharding):
+                return False
+        elif value.arg_number in passed:
+            return False
+        else:
+            passed[value.arg_number] = sharding
     if not (
-        _is_fully_manual(manual, census)
-        and len(set(passed)) == len(passed) == len(arguments)
-        and all('{"' not in text for _, text, is_argument in operands if not is_argument)
+        _is_fully_manual(manual, module)
+        and len(passed) == len(arguments)
         and list(last.operands) == list(manual.results)
-        and _allows_shardings(
-            entry, "arg_attrs", passed, [text for _, text, is_argument in operands if is_argument]
-        )
-        and _allows_shardings(entry, "res_attrs", range(len(outputs)), outputs)
+        and _allows_shardings(entry, "arg_attrs", passed)
+        and _allows_shardings(entry, "res_attrs", dict(enumerate(outputs)))
     ):
         return False
-    for (outer, _, is_argument), inner in zip(operands, body.arguments, strict=True):
-        if is_argument:
+    for outer, inner in zip(manual.operands, body.arguments, strict=True):
+        if isinstance(outer, ir.BlockArgument):
             outer.set_type(inner.type)
     _, values = splice_block_before(manual, manual.operands, body)
     for number, value in enumerate(values):
         last.operands[number] = value
     manual.erase()
-    kind = ir.FunctionType.get([a.type for a in arguments], [v.type for v in values], entry.context)
-    entry.attributes["function_type"] = ir.TypeAttr.get(kind, entry.context)
+    update_function_type(entry)
     for contents in census.functions.values():
         _number_channels(contents.function, channels)
     return True
@@ -86,33 +88,21 @@ def _number_channels(function: ir.Operation, numbers: Iterator[int]) -> None:
     function.walk(replace_channel, ir.WalkOrder.PRE_ORDER)
 
 
-def _is_fully_manual(manual: ir.Operation, census: ModuleCensus) -> bool:
+def _is_fully_manual(manual: ir.Operation, module: ir.Module) -> bool:
     """Return whether every axis of the mesh is manual or of size one."""
-    axes = set(re.findall(r'"([^"]*)"', str(manual.attributes["manual_axes"])))
-    names = set(re.findall(r"<@([\w.$-]+)", str(manual.attributes["in_shardings"])))
-    names |= set(re.findall(r"<@([\w.$-]+)", str(manual.attributes["out_shardings"])))
-    parent = census.entry.parent
-    if len(names) != 1 or parent is None:
+    names, axes = list_manual_meshes(manual), list_manual_axes(manual)
+    if len(names) != 1:
         return False
-    for op in parent.regions[0].blocks[0].operations:
-        if op.operation.name == "sdy.mesh" and op.operation.attributes["sym_name"].value in names:
-            sizes = re.findall(r'"([^"]*)"=(\d+)', str(op.operation.attributes["mesh"]))
-            return all(name in axes or size == "1" for name, size in sizes)
-    return False
-
-
-def _split_shardings(manual: ir.Operation, name: str) -> list[str]:
-    """Split a list of shardings into the texts of ``#sdy.sharding`` attributes."""
-    text = str(manual.attributes[name])
-    return [f"#sdy.sharding{part}" for part in re.findall(r"<@[^<>]*>", text)]
+    sizes = read_mesh_shape(collect_meshes(module)[names[0]]).axes
+    return all(name in axes or size == 1 for name, size in sizes.items())
 
 
 def _allows_shardings(
-    entry: ir.Operation, name: str, numbers: object, shardings: list[str]
+    entry: ir.Operation, name: str, shardings: Mapping[int, ir.Attribute]
 ) -> bool:
     """Return whether the entry's arguments or results have the wanted shardings or none."""
     attrs = read_boundary_attrs(entry, name)
     return not attrs or all(
-        "sdy.sharding" not in attrs[number] or str(attrs[number]["sdy.sharding"]) == sharding
-        for number, sharding in zip(numbers, shardings, strict=True)  # type: ignore[call-overload]
+        "sdy.sharding" not in attrs[number] or attrs[number]["sdy.sharding"] == sharding
+        for number, sharding in shardings.items()
     )

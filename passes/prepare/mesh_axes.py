@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 
-import numpy
-
-from hespas.dialects.axis_groups import AxisGroups, MeshShape, read_axis_groups, read_mesh_shape
+from hespas.dialects.axis_groups import (
+    AxisGroups,
+    MeshShape,
+    compute_axis_groups,
+    read_axis_groups,
+    read_mesh_shape,
+)
 from hespas.dialects.mlir import collect_meshes, ir
 from hespas.passes.prepare.device_grid import Groups
 from hespas.support.errors import HespasError
-from hespas.support.records import record
-
-
-@record(frozen=True, slots=True)
-class _AxisPiece:
-    """A part of a mesh axis with ``size`` positions.
-
-    ``before`` is the product of the sizes of the more major parts of the axis.
-    """
-
-    axis: str
-    before: int
-    size: int
 
 
 def count_mesh_devices(module: ir.Module) -> int:
@@ -58,19 +48,7 @@ def resolve_axis_groups(
     if named is None:
         return None
     shape = _resolve_mesh_shape(named, module, op)
-    inside = [
-        _AxisPiece(name, before, size or shape.axes[name]) for name, before, size in named.axes
-    ]
-    pieces = [
-        piece for axis, size in shape.axes.items() for piece in _split_mesh_axis(axis, size, inside)
-    ]
-    ids = shape.device_ids or range(math.prod(shape.axes.values()))
-    grid = numpy.array(ids).reshape([piece.size for piece in pieces])
-    last = [pieces.index(piece) for piece in inside]
-    first = [i for i in range(len(pieces)) if i not in last]
-    width = math.prod(piece.size for piece in inside)
-    rows = grid.transpose(first + last).reshape(-1, width)
-    return tuple(tuple(int(i) for i in row) for row in rows)
+    return tuple(tuple(group) for group in compute_axis_groups(shape, named.axes))
 
 
 def _resolve_mesh_shape(
@@ -90,17 +68,3 @@ def _resolve_mesh_shape(
             message = f"replica groups name the axis '{axis}', which {name} does not have"
             raise HespasError(message, op=user)
     return shape
-
-
-def _split_mesh_axis(axis: str, size: int, inside: list[_AxisPiece]) -> list[_AxisPiece]:
-    """Split an axis into the parts that groups name and the parts between them, major first."""
-    result: list[_AxisPiece] = []
-    done = 1
-    for piece in sorted((p for p in inside if p.axis == axis), key=lambda p: p.before):
-        if piece.before > done:
-            result.append(_AxisPiece(axis, done, piece.before // done))
-        result.append(piece)
-        done = piece.before * piece.size
-    if done < size or not result:
-        result.append(_AxisPiece(axis, done, size // done))
-    return result

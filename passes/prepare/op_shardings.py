@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hespas.dialects.axis_groups import list_shardings
 from hespas.dialects.mlir import (
     BOUNDARY,
     decode_string_attr,
@@ -22,7 +23,7 @@ from hespas.dialects.mlir import (
     list_dictionary_entries,
     read_boundary_attrs,
     read_frontend_items,
-    sdy,
+    replace_results,
 )
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
@@ -87,8 +88,7 @@ def constrain_sharded_values(census: ModuleCensus, *, uses_shardy: bool) -> None
     for op in census.select_ops_by_name(*RESHARDING_OPS):
         sharding = op.attributes[RESHARDING_OPS[op.name]]
         constraint = _create_constraint(op.operands[0], sharding, ir.InsertionPoint(op))
-        op.results[0].replace_all_uses_with(constraint.results[0])
-        op.erase()
+        replace_results(op, constraint.results)
 
 
 def _check_hlo_shardings(census: ModuleCensus) -> None:
@@ -121,7 +121,7 @@ def _check_hlo_shardings(census: ModuleCensus) -> None:
 def list_result_shardings(op: ir.Operation) -> list[ir.Attribute]:
     """List the sharding of each result of a sharded op, of Shardy if it has both kinds."""
     if SHARDY_SHARDING in op.attributes:
-        return list(sdy.TensorShardingPerValueAttr(op.attributes[SHARDY_SHARDING]).shardings)
+        return list_shardings(op.attributes[SHARDY_SHARDING])
     parts = split_tuple_sharding(decode_string_attr(op.attributes[HLO_SHARDING]))
     if len(parts) == 1:
         parts *= len(op.results)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hespas.dialects.attrs import (
     BRANCH,
@@ -27,6 +27,7 @@ from hespas.dialects.mlir import (
     decode_string_attr,
     drop_boundary_attrs,
     drop_inner_attributes,
+    find_ops,
     get_attribute,
     get_call_target,
     get_defining_op,
@@ -39,7 +40,8 @@ from hespas.dialects.mlir import (
     read_frontend_text,
     register_passes,
     replace_module_body,
-    walk_operations,
+    replace_results,
+    select_ops,
     write_boundary_items,
 )
 from hespas.dialects.op_bodies import get_terminator
@@ -150,7 +152,7 @@ def partition_module(
     from hespas.passes.prepare.single_partition import remove_shardings
     from hespas.passes.prepare.top_k_forms import TOP_K_OPS, read_top_k_calls, write_top_k_calls
 
-    if inline_manual_computation(census):
+    if inline_manual_computation(module, census):
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)  # shapes must not be divided again
         return True
     compilation = build_compilation(module, census)
@@ -161,8 +163,7 @@ def partition_module(
     unused = [
         format_op_place(op, run.input_name)
         for op in census.select_ops_by_name(*SHARDY_CONSTRAINTS)
-        if not has_users(op.results[0])
-        and _is_dividing_sharding(_sharding_to_text(op.attributes["sharding"]))
+        if not has_users(op.results[0]) and _has_dividing_sharding(op)
     ]
     _refuse_costs(module)
     _refuse_shardings_in_fusions(census)
@@ -180,7 +181,8 @@ def partition_module(
         new = partitioner(module, compilation)
     new_entry = find_entry_function(new)
     check_arguments_divided(module, census.entry, new_entry)
-    if unused and _type_text(census.entry) == _type_text(new_entry):
+    types = (get_attribute(entry, "function_type") for entry in (census.entry, new_entry))
+    if unused and len(set(types)) == 1:
         run.warn(
             "no argument or result is divided, so that every device computes the whole program: "
             f"XLA ignores a sharding constraint whose result has no use: "
@@ -188,7 +190,7 @@ def partition_module(
         )
     read_top_k_calls(new)
     replace_program(module, new, compilation)
-    module.operation.walk(remove_sharding_copy)
+    remove_sharding_copies(module)
     drop_inner_attributes(module.operation, *LAYOUT_ATTRS)
     dropped = foreign.keys() - _count_foreign_attributes(module).keys()
     if dropped:
@@ -222,25 +224,18 @@ def _has_dividing_sharding(op: ir.Operation) -> bool:
     """Return whether a sharding of an op, or of a function's boundary, divides a value."""
     if op.name == "func.func":
         return any(map(_is_dividing_sharding, _collect_boundary_shardings(op)))
-    attributes = op.attributes
-    shardings = (_sharding_to_text(attributes[key]) for key in SHARDING_KEYS if key in attributes)
-    return any(map(_is_dividing_sharding, shardings))
+    return any(map(_is_dividing_sharding, _list_shardings(op.attributes, SHARDING_KEYS)))
 
 
 def _refuse_costs(module: ir.Module) -> None:
     """Raise HespasError for an op with a cost, which XLA's partitioner replaces by others."""
-
-    def check_op(op: ir.Operation) -> ir.WalkResult:
-        if Cost.NAME in op.attributes:
-            raise HespasError(
-                f"{Cost.NAME} is the cost of an op on one device, and the shapes are global",
-                op=op,
-                remedy="run --prepare before costs are written; state the work of a custom call on "
-                f"one device in {KernelCostAttr.NAME}; or remove the costs with --strip-costs",
-            )
-        return ir.WalkResult.ADVANCE
-
-    walk_operations(module.operation, check_op)
+    for op in select_ops(module.operation, lambda op: Cost.NAME in op.attributes):
+        raise HespasError(
+            f"{Cost.NAME} is the cost of an op on one device, and the shapes are global",
+            op=op,
+            remedy="run --prepare before costs are written; state the work of a custom call on "
+            f"one device in {KernelCostAttr.NAME}; or remove the costs with --strip-costs",
+        )
 
 
 def _refuse_shardings_in_fusions(census: ModuleCensus) -> None:
@@ -327,12 +322,10 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     collect_census(module)  # erases the copies of fusion bodies
 
 
-def remove_sharding_copy(op: ir.Operation) -> ir.WalkResult:
-    """Remove a copy that only carried a sharding. XLA removes it later in its pipeline."""
-    if op.name == "mhlo.copy":
-        op.results[0].replace_all_uses_with(op.operands[0])
-        op.erase()
-    return ir.WalkResult.ADVANCE
+def remove_sharding_copies(module: ir.Module) -> None:
+    """Remove copies that only carried a sharding. XLA removes them later in its pipeline."""
+    for op in find_ops(module.operation, ("mhlo.copy",)):
+        replace_results(op, op.operands)
 
 
 def _is_per_device(census: ModuleCensus) -> bool:
@@ -457,10 +450,8 @@ def _list_single_device_ops(module: ir.Module, census: ModuleCensus) -> list[ir.
     for op in itertools.chain(census.list_sharded_ops(), constraints):
         if op.name in CUSTOM_CALLS and get_call_target(op) not in PARTITIONER_CALL_TARGETS:
             continue
-        attributes = op.attributes
         keys = ("sharding",) if op.name in SHARDY_CONSTRAINTS else SHARDING_ATTRS
-        texts = [_sharding_to_text(attributes[key]) for key in keys if key in attributes]
-        if any(map(is_maximal, texts)):
+        if any(map(is_maximal, _list_shardings(op.attributes, keys))):
             found.append(op)
     return found
 
@@ -494,13 +485,8 @@ def _count_boundary_values(entry: ir.Operation, name: str) -> int:
 
 def _collect_boundary_shardings(entry: ir.Operation) -> set[str]:
     """Collect the shardings of the entry's arguments and results."""
-    return {
-        _sharding_to_text(attr[key])
-        for name in BOUNDARY
-        for attr in read_boundary_attrs(entry, name)
-        for key in SHARDING_ATTRS
-        if key in attr
-    }
+    rows = [attrs for name in BOUNDARY for attrs in read_boundary_attrs(entry, name)]
+    return {text for attrs in rows for text in _list_shardings(attrs)}
 
 
 def _collect_shardings(module: ir.Module, census: ModuleCensus) -> set[str]:
@@ -508,23 +494,17 @@ def _collect_shardings(module: ir.Module, census: ModuleCensus) -> set[str]:
     shardings: set[str] = set()
     for contents in census.functions.values():
         shardings |= _collect_boundary_shardings(contents.function)
-    for op in _list_sharded_ops(module, census):
-        attributes = op.attributes
-        shardings |= {
-            _sharding_to_text(attributes[key]) for key in SHARDING_ATTRS if key in attributes
-        }
+    # Those of ops say nothing in a program for one partition.
+    if collect_meshes(module) or read_stated_count(module, NUM_PARTITIONS) != 1:
+        for op in census.list_sharded_ops():
+            shardings.update(_list_shardings(op.attributes))
     return shardings
 
 
-def _list_sharded_ops(module: ir.Module, census: ModuleCensus) -> list[ir.Operation]:
-    """List the sharded ops of a program that may have several partitions."""
-    if collect_meshes(module) or read_stated_count(module, NUM_PARTITIONS) != 1:
-        return census.list_sharded_ops()
-    return []
-
-
-def _sharding_to_text(attr: ir.Attribute) -> str:
-    return decode_string_attr(attr) if isinstance(attr, ir.StringAttr) else str(attr)
+def _list_shardings(attributes: Any, keys: Sequence[str] = SHARDING_ATTRS) -> list[str]:
+    """List the shardings under some keys among attributes, as text."""
+    found = [attributes[key] for key in keys if key in attributes]
+    return [decode_string_attr(a) if isinstance(a, ir.StringAttr) else str(a) for a in found]
 
 
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
@@ -620,10 +600,6 @@ def _uses_shardy(module: ir.Module, census: ModuleCensus) -> bool:
     return bool(collect_meshes(module)) and not any(map(_is_dividing_sharding, shardings))
 
 
-def _type_text(entry: ir.Operation) -> str:
-    return str(get_attribute(entry, "function_type"))
-
-
 def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operation) -> None:
     """Raise HespasError if sharded arguments are still global.
 
@@ -633,10 +609,7 @@ def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operat
     sharded = [
         i
         for i, attr in enumerate(read_boundary_attrs(old, "arg_attrs"))
-        if any(
-            key in attr and _is_dividing_sharding(_sharding_to_text(attr[key]))
-            for key in SHARDING_ATTRS
-        )
+        if any(map(_is_dividing_sharding, _list_shardings(attr)))
     ]
     if sharded and len(before) == len(after) and all(before[i] == after[i] for i in sharded):
         raise _to_partition_error(module, f"the sharding of argument {sharded[0]} has no effect")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.mlir import get_call_target, ir, replace_results
 from hespas.dialects.op_kinds import (
     CHECK_CALL_TARGETS,
     CUSTOM_CALLS,
@@ -32,9 +32,7 @@ class RemoveMarkersPass(PrepareStep):
             if target in CHECK_CALL_TARGETS and not len(call.results):
                 call.erase()
             elif target in FORWARDING_CALL_TARGETS and _forwards_operands(call):
-                for result, operand in zip(call.results, call.operands, strict=True):
-                    result.replace_all_uses_with(operand)
-                call.erase()
+                replace_results(call, call.operands)
             else:
                 continue
             removed = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import create_before, ir, replace_results
 from hespas.dialects.op_kinds import CROSS_REPLICA_SUMS
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
@@ -30,23 +30,14 @@ def replace_cross_replica_sums(census: ModuleCensus) -> bool:
 
 def _replace_cross_replica_sum(op: ir.Operation) -> None:
     """Replace the op by an all_reduce that adds."""
-    value = op.operands[0]
-    element: ir.Type = value.type.element_type  # type: ignore[attr-defined]
-    scalar = ir.RankedTensorType.get([], element, loc=op.location)
-    reduction = ir.Operation.create(
-        "stablehlo.all_reduce",
-        results=[op.results[0].type],
-        operands=[value],
-        attributes={"replica_groups": op.attributes["replica_groups"]},
-        regions=1,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
+    groups = {"replica_groups": op.attributes["replica_groups"]}
+    reduction = create_before(
+        op, "stablehlo.all_reduce", op.operands, op.results.types, groups, regions=1
     )
-    body = reduction.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
-    end = ir.InsertionPoint(body)
-    sum_op = ir.Operation.create(
-        "stablehlo.add", results=[scalar], operands=list(body.arguments), loc=op.location, ip=end
-    )
-    ir.Operation.create("stablehlo.return", operands=sum_op.results, loc=op.location, ip=end)
-    op.results[0].replace_all_uses_with(reduction.results[0])
-    op.erase()
+    with op.location:
+        scalar = ir.RankedTensorType.get([], ir.ShapedType(op.operands[0].type).element_type)
+        body = reduction.regions[0].blocks.append(scalar, scalar)
+        with ir.InsertionPoint(body):
+            added = ir.Operation.create("stablehlo.add", [scalar], list(body.arguments))
+            ir.Operation.create("stablehlo.return", [], list(added.results))
+    replace_results(op, reduction.results)

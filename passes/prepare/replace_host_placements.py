@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import (
     FRONTEND,
+    create_before,
     drop_attributes,
     find_ops,
     get_call_target,
@@ -24,6 +25,8 @@ from hespas.dialects.mlir import (
     ir,
     list_users,
     read_frontend_text,
+    replace_op,
+    replace_results,
 )
 from hespas.dialects.op_bodies import trace_through_ops
 from hespas.dialects.op_kinds import (
@@ -129,9 +132,9 @@ class ReplaceHostPlacementsPass(PrepareStep):
             elif get_call_target(op) == "MoveToDevice" or _read_memory(op):
                 target = FETCH_CALL_TARGET
             else:  # names no memory
-                _remove_op(op)
+                replace_results(op, [op.operands[0]])
                 continue
-            _replace_op(op, _build_call(op, target, list(op.operands), op.results[0].type))
+            _replace_by_call(op, target)
         if placements:
             _remove_idle_copies(module)
             _merge_slice_copies(module)
@@ -159,15 +162,13 @@ def _remove_idle_copies(module: ir.Module) -> None:
         key = (get_call_target(copy), value, copy.block)
         maker = get_defining_op(value)
         if key in copied:
-            copy.results[0].replace_all_uses_with(copied[key])
-            copy.erase()
+            replace_results(copy, [copied[key]])
         elif (is_offload and value in host_values) or (
             not is_offload and _is_on_device(value, host_values, on_device)
         ):
-            _remove_op(copy)
+            replace_results(copy, [copy.operands[0]])
         elif maker is not None and _is_offload(maker):
-            copy.results[0].replace_all_uses_with(maker.operands[0])
-            copy.erase()
+            replace_results(copy, [maker.operands[0]])
             sent_in_vain.append(maker)
         else:
             copied[key] = copy.results[0]
@@ -254,12 +255,9 @@ def _merge_with_updates(offload: ir.Operation) -> None:
         else:
             return
     for update in updates:
-        call = _build_call(
-            update, OFFLOAD_CALL_TARGET, list(update.operands), update.results[0].type
-        )
-        _replace_op(update, call)
+        _replace_by_call(update, OFFLOAD_CALL_TARGET)
     if updates:
-        _remove_op(offload)
+        replace_results(offload, [offload.operands[0]])
 
 
 def _merge_with_slice(fetch: ir.Operation) -> None:
@@ -267,8 +265,8 @@ def _merge_with_slice(fetch: ir.Operation) -> None:
     op = get_defining_op(trace_through_ops(fetch.operands[0], {*VIEWS, *BARRIERS}))
     if op is None or op.name != SLICE:
         return
-    _remove_op(fetch)
-    _replace_op(op, _build_call(op, FETCH_CALL_TARGET, list(op.operands), op.results[0].type))
+    replace_results(fetch, [fetch.operands[0]])
+    _replace_by_call(op, FETCH_CALL_TARGET)
 
 
 def _allocate_host_arrays(module: ir.Module) -> None:
@@ -278,36 +276,15 @@ def _allocate_host_arrays(module: ir.Module) -> None:
             loop, number = use.owner.operation, use.operand_number
             start = get_defining_op(value)
             if loop.name in LOOPS and start is not None and start.name.endswith("broadcast_in_dim"):
-                call = _build_call(loop, ALLOCATION_TARGET, [], value.type, copied=start)
+                target = {"call_target_name": ir.StringAttr.get(ALLOCATION_TARGET, loop.context)}
+                call = create_before(loop, "stablehlo.custom_call", [], [value.type], target)
+                call.location = start.location
                 loop.operands[number] = call.results[0]
                 if not has_users(value):
                     start.erase()
 
 
-def _build_call(
-    place: ir.Operation,
-    target: str,
-    operands: Sequence[ir.Value],
-    kind: ir.Type,
-    copied: ir.Operation | None = None,
-) -> ir.Operation:
-    """Build a custom call before ``place``, with the location of ``copied`` if it is given."""
-    return ir.Operation.create(
-        "stablehlo.custom_call",
-        results=[kind],
-        operands=list(operands),
-        attributes={"call_target_name": ir.StringAttr.get(target, place.context)},
-        loc=(copied or place).location,
-        ip=ir.InsertionPoint(place),
-    )
-
-
-def _remove_op(op: ir.Operation) -> None:
-    """Remove an op whose result is its operand."""
-    op.results[0].replace_all_uses_with(op.operands[0])
-    op.erase()
-
-
-def _replace_op(op: ir.Operation, new: ir.Operation) -> None:
-    op.results[0].replace_all_uses_with(new.results[0])
-    op.erase()
+def _replace_by_call(op: ir.Operation, target: str) -> None:
+    """Replace an op by a custom call of its operands."""
+    attributes = {"call_target_name": ir.StringAttr.get(target, op.context)}
+    replace_op(op, "stablehlo.custom_call", attributes)

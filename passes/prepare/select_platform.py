@@ -14,13 +14,12 @@ from typing import ClassVar
 from hespas.dialects.mlir import (
     decode_string_attr,
     find_ops,
-    get_attribute,
     ir,
     read_boundary_attrs,
     read_boundary_items,
     write_boundary_items,
 )
-from hespas.dialects.op_bodies import replace_op_by_block
+from hespas.dialects.op_bodies import replace_op_by_block, update_function_type
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.program_facts import (
     keep_step_figures,
@@ -128,10 +127,7 @@ def _set_argument(entry: ir.Operation, number: int, value: int) -> None:
     block.erase_argument(number)
     rows = read_boundary_items(entry, "arg_attrs")
     write_boundary_items(entry, "arg_attrs", rows[:number] + rows[number + 1 :])
-    results = get_attribute(entry, "function_type").value.results
-    inputs = [argument.type for argument in block.arguments]
-    new_type = ir.FunctionType.get(inputs, results, entry.context)
-    entry.attributes["function_type"] = ir.TypeAttr.get(new_type, entry.context)
+    update_function_type(entry)
 
 
 def _run_known_branches(module: ir.Module) -> None:

@@ -10,11 +10,12 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import (
     capture_native_stderr,
-    count_op_names,
     decode_string_attr,
+    find_ops,
     ir,
     refine_dynamic_shapes,
     replace_module_body,
+    replace_results,
 )
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.dialects.op_kinds import FUSION, SIZE_SETTERS
@@ -67,8 +68,6 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     """
     check_ranked_boundary(census)
     is_foreign = legalise_sizes(module, census)
-    if is_foreign:
-        census = collect_census(module)
     is_bounded = _apply_bounds(module, census, run)
     if is_bounded:
         census = collect_census(module)
@@ -141,30 +140,17 @@ def _apply_bounds(module: ir.Module, census: ModuleCensus, run: PassRun) -> bool
     then has no effect.
     """
     setters = census.select_ops_by_name(*SIZE_SETTERS)
-
-    def find_setter(op: ir.Operation) -> ir.WalkResult:
-        if op.name in SIZE_SETTERS:
-            setters.append(op)
-        return ir.WalkResult.ADVANCE
-
-    fusions = census.select_ops_by_name(FUSION)
-    # Counting all ops natively takes a tenth of the time of walking the bodies of fusions.
-    names = count_op_names(module) if fusions else None
-    if names is None or not names.keys().isdisjoint(SIZE_SETTERS):
-        for fusion in fusions:
-            fusion.walk(find_setter)
+    if census.select_ops_by_name(FUSION):  # the census does not look into them
+        setters = find_ops(module.operation, SIZE_SETTERS)
     if not any("bounds<" in str(op.results[0].type) for op in setters):
         return False  # arguments may have bounds, which are sizes by default
     text = str(module.operation.get_asm(enable_debug_info=True))
     replace_module_body(
         module, ir.Module.parse(re.sub(BOUNDED, _write_bounds, text), module.context)
     )
-    setters.clear()
-    module.operation.walk(find_setter)
-    for op in setters:
+    for op in find_ops(module.operation, SIZE_SETTERS):
         if op.operands[0].type == op.results[0].type:
-            op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
+            replace_results(op, [op.operands[0]])
     run.warn(
         "dimensions whose size stablehlo.set_dimension_size sets while the program runs have "
         "their bounds as sizes"
@@ -212,16 +198,11 @@ def _find_dimension_names(
 ) -> dict[int, list[str]]:
     """Find the names that JAX gives to dimensions, by argument number; otherwise ``argN_dimK``."""
     rows: list[list[str]] = []
-
-    def find_specification(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "stablehlo.custom_call" and "error_message" in op.attributes:
+    for op in find_ops(module.operation, ("stablehlo.custom_call",)):
+        if not rows and "error_message" in op.attributes:
             text = decode_string_attr(op.attributes["error_message"])
             parts = text.partition("Obtained dimension")[0].split(SPECIFICATION)
-            rows[:] = [_read_dimensions(part) for part in parts[1:]]
-            return ir.WalkResult.INTERRUPT if rows else ir.WalkResult.ADVANCE
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(find_specification)
+            rows = [_read_dimensions(part) for part in parts[1:]]
     result = {
         i: [str(size) if size >= 0 else f"arg{i}_dim{k}" for k, size in enumerate(kinds[i].shape)]  # type: ignore[attr-defined]
         for i in dynamic

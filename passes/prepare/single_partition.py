@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import drop_attributes, drop_boundary_attrs, get_attribute, ir
+from hespas.dialects.mlir import (
+    drop_attributes,
+    drop_boundary_attrs,
+    ir,
+    replace_op,
+    replace_results,
+)
 from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import SHARDING_ATTRS
 from hespas.passes.prepare.census import ModuleCensus
@@ -36,21 +42,15 @@ def drop_shardings(census: ModuleCensus) -> None:
 
 def remove_shardy_op(op: ir.Operation) -> None:
     """Replace an op of Shardy by what it is on one device. Raises HespasError if a type changes."""
-    values = list(op.operands)
     if op.name == "sdy.constant":
-        constant = ir.Operation.create(
-            "stablehlo.constant",
-            results=[op.results[0].type],
-            attributes={"value": get_attribute(op, "value")},
-            loc=op.location,
-            ip=ir.InsertionPoint(op),
-        )
-        values = list(constant.results)
-    elif len(op.regions):
+        replace_op(op, "stablehlo.constant", {"value": op.attributes["value"]})
+        return
+    values = list(op.operands)
+    if len(op.regions):
         _, values = splice_block_before(op, op.operands, op.regions[0].blocks[0])
-    if len(op.results):
-        if [value.type for value in values] != [result.type for result in op.results]:
-            raise HespasError("the op changes a type, but the module is for one partition", op=op)
-        for result, value in zip(op.results, values, strict=True):
-            result.replace_all_uses_with(value)
-    op.erase()
+    if not len(op.results):
+        op.erase()
+        return
+    if [value.type for value in values] != list(op.results.types):
+        raise HespasError("the op changes a type, but the module is for one partition", op=op)
+    replace_results(op, values)

@@ -13,11 +13,13 @@ import math
 
 from hespas.dialects.mlir import (
     collect_functions,
+    create_before,
     find_ops,
     get_attribute,
     get_call_target,
     has_static_shape,
     ir,
+    replace_tuple,
 )
 from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.dialects.op_kinds import CUSTOM_CALLS
@@ -141,16 +143,8 @@ def _replace_call(call: ir.Operation) -> None:
     count = ir.IntegerAttr.get(
         ir.IntegerType.get_signless(64, call.context), ir.RankedTensorType(types[0]).shape[-1]
     )
-    top_k = ir.Operation.create(
-        "mhlo.topk", types, [call.operands[0]], {"k": count}, loc=call.location,
-        ip=ir.InsertionPoint(call),
-    )  # fmt: skip
-    for use in list(call.results[0].uses):
-        member = use.owner.operation
-        number = get_attribute(member, "index").value
-        member.results[0].replace_all_uses_with(top_k.results[number])
-        member.erase()
-    call.erase()
+    top_k = create_before(call, "mhlo.topk", call.operands, types, {"k": count})
+    replace_tuple(call, top_k.results)
 
 
 def _format_sort(op: ir.Operation) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import NamedTuple
 
 from hespas.dialects.attrs import RegionAttr, SplitAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir, walk_operations
@@ -36,9 +35,7 @@ def refresh_regions(module: ir.Module, run: PassRun) -> Mapping[str, Sequence[Op
     return run.contents
 
 
-class _RegionContent(NamedTuple):
-    ops: int
-    digest: str
+_Content = tuple[int, str]  # of a region: the number of its ops, and its digest
 
 
 @record(slots=True)
@@ -48,10 +45,10 @@ class _RegionRefresh:
     functions: dict[str, ir.Operation] = field(init=False)
     op_contents: OpContentTable = field(default_factory=OpContentTable)
     digester: RegionDigester = field(init=False)
-    contents: dict[str, _RegionContent] = field(default_factory=dict)
+    contents: dict[str, _Content] = field(default_factory=dict)
     used_ids: set[int] = field(default_factory=set)
     lowest_ids: dict[str, int] = field(default_factory=dict)
-    without_id: list[tuple[ir.Operation, str, _RegionContent]] = field(default_factory=list)
+    without_id: list[tuple[ir.Operation, str, _Content]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
@@ -77,7 +74,7 @@ class _RegionRefresh:
                 content = self._describe_function(callee)
             else:
                 digest = self.digester.digest_op(self.op_contents.find_content(op))
-                callee, content = "", _RegionContent(1, digest)
+                callee, content = "", (1, digest)
             if old is None or old.id in self.used_ids:
                 self.without_id.append((op, callee, content))
             else:
@@ -89,13 +86,13 @@ class _RegionRefresh:
         self.lowest_ids[callee] = min(region.id, self.lowest_ids.get(callee, region.id))
         region.write_to_op(op)
 
-    def _describe_function(self, name: str) -> _RegionContent:
+    def _describe_function(self, name: str) -> _Content:
         content = self.contents.get(name)
         if content is None:
             numbers: list[int] = []
             key = build_function_key(self.functions[name], self.op_contents, numbers)
             digest = self.digester.digest_region(key)
-            content = self.contents[name] = _RegionContent(len(key.ops), digest)
+            content = self.contents[name] = len(key.ops), digest
             table = self.op_contents.contents
             self.run.contents[name] = [table[number] for number in numbers]
         return content

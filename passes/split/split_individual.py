@@ -18,10 +18,9 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import FACTS, Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, check_minimum, option
 from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
-from hespas.support.errors import UsageError
 from hespas.support.records import record
 
 
@@ -55,8 +54,7 @@ class SplitIndividualPass(Pass):
     block_limit: int = option(0, "maximum number of ops in a merged region; 0: no limit")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        if self.block_limit < 0:
-            raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
+        check_minimum(self.name, "block-limit", self.block_limit, 0)
         split = SplitAttr("individual", self.merge, self.block_limit)
         if not begin_split(module, split, self.name):
             return

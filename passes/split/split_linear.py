@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import FACTS, Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, check_choice, check_minimum, option
 from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
-from hespas.support.errors import UsageError
 from hespas.support.records import record
-from hespas.support.suggestions import suggest_nearest
 
 SEPARATORS = {
     "communication": r"(?!)",  # matches nothing: collectives always separate regions
@@ -40,14 +37,9 @@ class SplitLinearPass(Pass):
     )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        cuts = _compile_separator(self.separator)
-        if self.separator_policy not in POLICIES:
-            raise UsageError(
-                f"{self.name}: no separator-policy is called '{self.separator_policy}'",
-                remedy=suggest_nearest(self.separator_policy, list(POLICIES)),
-            )
-        if self.block_limit < 0:
-            raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
+        check_choice(self.name, "separator is", self.separator, SEPARATORS)
+        check_choice(self.name, "separator-policy is", self.separator_policy, POLICIES)
+        check_minimum(self.name, "block-limit", self.block_limit, 0)
         split = SplitAttr(
             "linear",
             block_limit=self.block_limit,
@@ -56,14 +48,15 @@ class SplitLinearPass(Pass):
         )
         if not begin_split(module, split, self.name):
             return
+        separator = re.compile(SEPARATORS[self.separator])
         outliner = Outliner(module, run.contents)
         for body in list_split_blocks(module, outliner.op_contents, run):
-            outliner.outline_block_units(body, self._cut_into_units(body, cuts))
+            outliner.outline_block_units(body, self._cut_into_units(body, separator))
         split.write_to_op(module.operation)
         run.entry_ops = outliner.entry_ops
         run.mark_current(RegionAttr.NAME)
 
-    def _cut_into_units(self, body: SplitBlock, cuts: Callable[[str], bool]) -> list[list[int]]:
+    def _cut_into_units(self, body: SplitBlock, separator: re.Pattern[str]) -> list[list[int]]:
         units: list[list[int]] = []
         current: list[int] = []
 
@@ -79,7 +72,7 @@ class SplitLinearPass(Pass):
             if i in breaks:
                 close_current_unit()
             elif i not in body.constants:
-                separates = cuts(kind.name)
+                separates = separator.search(kind.name) is not None
                 if separates and self.separator_policy != "end-block":
                     close_current_unit()
                 current.append(i)
@@ -88,13 +81,3 @@ class SplitLinearPass(Pass):
                     close_current_unit()
         close_current_unit()
         return units
-
-
-def _compile_separator(name: str) -> Callable[[str], bool]:
-    if name not in SEPARATORS:
-        raise UsageError(
-            f"split-linear: no separator is called '{name}'",
-            remedy=suggest_nearest(name, list(SEPARATORS)),
-        )
-    pattern = re.compile(SEPARATORS[name])
-    return lambda op_name: pattern.search(op_name) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, RegionAttr
-from hespas.dialects.mlir import collect_func_calls, collect_functions, get_attribute, ir
+from hespas.dialects.mlir import collect_functions, find_ops, get_attribute, ir
 from hespas.passes.base import Pass, PassRun
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.inline_calls import inline_call
@@ -33,7 +33,7 @@ def _inline_regions(module: ir.Module) -> None:
     regions = {name for name, op in functions.items() if RegionAttr.NAME in op.attributes}
     if not regions:
         return
-    for call in collect_func_calls(module.operation):
+    for call in find_ops(module.operation, ("func.call",)):
         callee = get_attribute(call, "callee").value
         if callee in regions:
             inline_call(call, functions[callee], last=False)

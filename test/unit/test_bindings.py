@@ -12,7 +12,6 @@ import pytest
 from hespas.dialects import mlir, pjrt
 from hespas.dialects.mlir import (
     PassManager,
-    collect_func_calls,
     collect_functions,
     ir,
     register_passes,
@@ -109,7 +108,7 @@ def test_functions_and_calls(parse):
     functions = collect_functions(module)
     assert list(functions) == ["main", "f"]
     assert [mlir.has_private_symbol(f) for f in functions.values()] == [False, True]
-    assert [c.name for c in collect_func_calls(functions["main"])] == ["func.call"]
+    assert [c.name for c in mlir.find_ops(functions["main"], ("func.call",))] == ["func.call"]
 
 
 def test_a_walk_takes_modules_and_functions_that_return_nothing(parse):

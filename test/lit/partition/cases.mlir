@@ -278,3 +278,16 @@ module @round_trip attributes {mhlo.num_partitions = 2 : i32, mhlo.frontend_attr
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// The sharding of an op divides nothing in a program that is stated to be for one partition.
+
+// CHECK-LABEL: module @one_partition
+// CHECK: stablehlo.tanh %{{.*}} : tensor<8x8xf32>
+module @one_partition attributes {mhlo.num_partitions = 1 : i32} {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x {mhlo.sharding = "{devices=[2,1]<=[2]}"} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}

@@ -144,3 +144,16 @@ module {
     return %2 : tensor<?xf32>
   }
 }
+
+// -----
+
+/// A power whose exponent times the bits of its base is more than 63 is not computed.
+
+// CHECK: error: prepare: cannot evaluate the dimension '2**32' of argument 0;
+module {
+  func.func public @main(%x: tensor<?xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (2**32)"} : (tensor<i1>) -> ()
+    return
+  }
+}

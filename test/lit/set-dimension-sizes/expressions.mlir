@@ -25,3 +25,16 @@ module {
     return
   }
 }
+
+// -----
+
+/// The largest powers that are computed: exponent times bits of the base is 63 at most.
+
+// CHECK: @main(%{{.*}}: tensor<2147483648xf32>, %{{.*}}: tensor<1xf32>, %{{.*}}: tensor<18014398509481984xf32>)
+module {
+  func.func public @main(%x: tensor<?xf32>, %y: tensor<?xf32>, %z: tensor<?xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (b^31), args[1].shape = (a*b^0 - 6), args[2].shape = (64^9)"} : (tensor<i1>) -> ()
+    return
+  }
+}

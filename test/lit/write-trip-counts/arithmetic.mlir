@@ -103,7 +103,7 @@ module @zero {
     %b = stablehlo.constant dense<0> : tensor<i32>
     %p = stablehlo.divide %a, %b : tensor<i32>
     %q = stablehlo.remainder %a, %b : tensor<i32>
-    %n = stablehlo.add %p, %q : tensor<i32>
+    %n = stablehlo.add %q, %p : tensor<i32>
     %w = stablehlo.while(%i = %s) : tensor<i32>
     cond {
       %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
@@ -112,6 +112,31 @@ module @zero {
       %one = stablehlo.constant dense<1> : tensor<i32>
       %j = stablehlo.add %i, %one : tensor<i32>
       stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// The remainder of numbers that are no integers is not computed.
+
+// CHECK-LABEL: module @float_remainder
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note
+module @float_remainder {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0.0> : tensor<f32>
+    %a = stablehlo.constant dense<7.5> : tensor<f32>
+    %b = stablehlo.constant dense<4.0> : tensor<f32>
+    %n = stablehlo.remainder %a, %b : tensor<f32>
+    %w = stablehlo.while(%i = %s) : tensor<f32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1.0> : tensor<f32>
+      %j = stablehlo.add %i, %one : tensor<f32>
+      stablehlo.return %j : tensor<f32>
     }
     return %x : tensor<8xf32>
   }

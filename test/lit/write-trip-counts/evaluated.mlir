@@ -496,3 +496,25 @@ module @size {
     return %0 : tensor<i32>
   }
 }
+
+// -----
+
+/// The counter may become a value that the loop carries unchanged.
+
+// CHECK-LABEL: module @replaced
+// CHECK: hespas.trips = 1 : i64, hespas.trips_found = 1 : i64
+module @replaced {
+  func.func @main() -> tensor<i32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %ten = stablehlo.constant dense<10> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %j = %ten) : tensor<i32>, tensor<i32>
+    cond {
+      %five = stablehlo.constant dense<5> : tensor<i32>
+      %p = stablehlo.compare LT, %i, %five : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      stablehlo.return %j, %j : tensor<i32>, tensor<i32>
+    }
+    return %0#0 : tensor<i32>
+  }
+}

@@ -171,3 +171,62 @@ module @endless {
     return %0#0 : tensor<4xi32>
   }
 }
+
+// -----
+
+/// Nor is one whose bound is that of the lane at the transposed place: the longest lane counts from 0 to 9.
+
+// CHECK-LABEL: module @transposed
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"
+module @transposed {
+  func.func @main() -> tensor<2x2xi32> {
+    %bounds = stablehlo.constant dense<[[1, 9], [2, 3]]> : tensor<2x2xi32>
+    %starts = stablehlo.constant dense<[[0, 5], [0, 0]]> : tensor<2x2xi32>
+    %0:2 = stablehlo.while(%i = %starts, %n = %bounds) : tensor<2x2xi32>, tensor<2x2xi32>
+    cond {
+      %start = stablehlo.constant dense<false> : tensor<i1>
+      %m = stablehlo.transpose %n, dims = [1, 0] : (tensor<2x2xi32>) -> tensor<2x2xi32>
+      %p = stablehlo.compare LT, %i, %m : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi1>
+      %any = stablehlo.reduce(%p init: %start) applies stablehlo.or across dimensions = [0, 1] : (tensor<2x2xi1>, tensor<i1>) -> tensor<i1>
+      stablehlo.return %any : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<2x2xi32>
+      %m = stablehlo.transpose %n, dims = [1, 0] : (tensor<2x2xi32>) -> tensor<2x2xi32>
+      %p = stablehlo.compare LT, %i, %m : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi1>
+      %next = stablehlo.add %i, %one : tensor<2x2xi32>
+      %count = stablehlo.select %p, %next, %i : tensor<2x2xi1>, tensor<2x2xi32>
+      stablehlo.return %count, %n : tensor<2x2xi32>, tensor<2x2xi32>
+    }
+    return %0#0 : tensor<2x2xi32>
+  }
+}
+
+// -----
+
+/// Starts of another type, behind a barrier: 0, 1, 2 and 3, and each lane counts to 5.
+
+// CHECK-LABEL: module @converted
+// CHECK: hespas.trips = 5 : i64, hespas.trips_found = 5 : i64
+module @converted {
+  func.func @main() -> tensor<4xi32> {
+    %places = stablehlo.iota dim = 0 : tensor<4xi64>
+    %awaited:2 = stablehlo.optimization_barrier %places, %places : tensor<4xi64>, tensor<4xi64>
+    %starts = stablehlo.convert %awaited#1 : (tensor<4xi64>) -> tensor<4xi32>
+    %0 = stablehlo.while(%i = %starts) : tensor<4xi32>
+    cond {
+      %start = stablehlo.constant dense<false> : tensor<i1>
+      %five = stablehlo.constant dense<5> : tensor<4xi32>
+      %p = stablehlo.compare LT, %i, %five : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+      %any = stablehlo.reduce(%p init: %start) applies stablehlo.or across dimensions = [0] : (tensor<4xi1>, tensor<i1>) -> tensor<i1>
+      stablehlo.return %any : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<4xi32>
+      %five = stablehlo.constant dense<5> : tensor<4xi32>
+      %p = stablehlo.compare LT, %i, %five : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+      %next = stablehlo.add %i, %one : tensor<4xi32>
+      %count = stablehlo.select %p, %next, %i : tensor<4xi1>, tensor<4xi32>
+      stablehlo.return %count : tensor<4xi32>
+    }
+    return %0 : tensor<4xi32>
+  }
+}

@@ -1,7 +1,7 @@
 // RUN: hespas-opt %s --write-trip-counts --split-input-file | filecheck %s
 // RUN: hespas-opt %s --write-trip-counts --write-trip-counts --split-input-file | filecheck %s
 
-/// Integers are shifted to the left and to the right: 3 * 8 / 2.
+/// Integers are shifted to the left and to the right: 3 * 8 / 2, and by nothing.
 
 // CHECK-LABEL: module @shifted
 // CHECK: hespas.trips = 12 : i64, hespas.trips_found = 12 : i64
@@ -12,7 +12,8 @@ module @shifted {
     %b = stablehlo.constant dense<3> : tensor<i32>
     %d = stablehlo.constant dense<1> : tensor<i32>
     %l = stablehlo.shift_left %a, %b : tensor<i32>
-    %n = stablehlo.shift_right_arithmetic %l, %d : tensor<i32>
+    %r = stablehlo.shift_right_arithmetic %l, %d : tensor<i32>
+    %n = stablehlo.shift_left %r, %zero : tensor<i32>
     %w = stablehlo.while(%i = %zero) : tensor<i32>
     cond {
       %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
