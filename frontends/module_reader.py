@@ -31,7 +31,6 @@ from hespas.frontends.foreign_files import (
 )
 from hespas.frontends.quantised_types import REMEDY as QUANTISED_REMEDY
 from hespas.frontends.quantised_types import has_quantised_types, replace_quantised_types
-from hespas.frontends.unused_globals import has_globals, leave_out_unused_globals
 from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError, format_source_position
 from hespas.support.packed_data import unpack_bytes
@@ -40,6 +39,7 @@ from hespas.support.supervised_process import run_native_reader
 # What the bindings raise for the exceptions of C++, std::out_of_range among them.
 NATIVE_ERRORS = (RuntimeError, ValueError, IndexError, OverflowError)
 HEAD_BYTES = 4096
+GLOBALS = b"ml_program.global"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
@@ -70,7 +70,7 @@ def read_module(
         with open(name, "rb") as file:
             attribute_prefix = input_attributes.detect_attribute_prefix(file)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-                if has_quantised_types(text) or has_globals(text):
+                if has_quantised_types(text) or text.find(GLOBALS) >= 0:
                     return parse_module(bytes(text), name, context)
                 text_check.check_text(text, name)
                 live = None
@@ -206,7 +206,9 @@ def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
     text_check.check_text(data, name)
     is_quantised = has_quantised_types(data)
     text = replace_quantised_types(data) if is_quantised else data
-    if has_globals(text):
+    if text.find(GLOBALS) >= 0:
+        from hespas.frontends.unused_globals import leave_out_unused_globals
+
         keeps_generic_form = context.allow_unregistered_dialects
         text = leave_out_unused_globals(text, keeps_generic_form=keeps_generic_form)
 

@@ -7,19 +7,12 @@ module, whether the program draws numbers or not. One that is used is left for M
 from __future__ import annotations
 
 import re
-from mmap import mmap
 
-OP = b"ml_program.global"
 SYMBOL = rb'(?:[\w$.-]+|"(?:[^"\\\n]|\\.)*")'
 CUSTOM_FORM = re.compile(rb"^[ \t]*ml_program\.global\b[^@\n]*(@%b)[^\n]*" % SYMBOL, re.MULTILINE)
 GENERIC_FORM = re.compile(
     rb'^[ \t]*"ml_program\.global"\(\)[^\n]*\bsym_name = "((?:[^"\\\n]|\\.)*)"[^\n]*', re.MULTILINE
 )
-
-
-def has_globals(text: bytes | mmap) -> bool:
-    """Return whether a text may have globals of ``ml_program``."""
-    return text.find(OP) >= 0
 
 
 def leave_out_unused_globals(text: bytes, *, keeps_generic_form: bool) -> bytes:

@@ -87,9 +87,10 @@ them, but runs that guided nothing may have larger errors.
 """
 
 _FUSED_TEXT = """
-With `--form fused`, hespas makes the kernels that XLA would make, and does not compile: all rows
-take some minutes, as do those of nodes that XLA has no target for. The record of the tests holds
-these predictions of the same runs.
+With `--form fused`, hespas makes the kernels that XLA would make, follows the flags about
+collectives that a row or its framework has, and does not compile: all rows take some minutes, as do
+those of nodes that XLA has no target for. The record of the tests holds these predictions of the
+same runs.
 
 """
 

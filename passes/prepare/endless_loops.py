@@ -15,6 +15,7 @@ from hespas.passes.prepare.scalars import (
     Number,
     ScalarEvaluator,
     cast_number,
+    find_counter_step,
     forwards_unchanged,
     get_op_kind,
     read_comparison_direction,
@@ -22,8 +23,6 @@ from hespas.passes.prepare.scalars import (
 )
 from hespas.support.records import record
 
-# The condition of a loop, and the values of the next iteration.
-Iteration = tuple[ir.Value, list[ir.Value]]
 MAX_VALUES = 200  # that are looked at
 
 # Whether all numbers of a progression compare so with 0, by its first number and its step.
@@ -39,7 +38,7 @@ _HOLDS_ALWAYS: dict[str, Callable[[int, int], bool]] = {
 
 def always_continues(
     loop: ir.Operation,
-    iteration: Iteration,
+    iteration: tuple[ir.Value, Sequence[ir.Value]],
     scalars: ScalarEvaluator,
     start: Mapping[int, Number],
     steps: int,
@@ -48,7 +47,7 @@ def always_continues(
 
     Args:
         loop: The loop.
-        iteration: What an iteration computes.
+        iteration: The condition, and the values of the next iteration.
         scalars: Evaluates the values.
         start: What the condition depends on: the carried values at the start by their numbers.
         steps: For how many iterations it must hold: integers wrap around later.
@@ -144,25 +143,3 @@ class _Conditions:
             return None
         blocks = [region.blocks[0] for region in self.loop.regions]
         return value.arg_number if value.owner in blocks else None
-
-
-def find_counter_step(
-    value: ir.Value, counter: ir.Value, scalars: ScalarEvaluator
-) -> Number | None:
-    """Find the sum of the constants that are added to a counter to get a value, or None."""
-    total: Number = 0
-    stands_for: dict[ir.Value, ir.Value] = {}
-    while (value := trace_value(value, scalars.functions, stands_for)) != counter:
-        op = get_defining_op(value)
-        kind = "" if op is None else get_op_kind(op)
-        if op is None or kind not in ("add", "subtract"):
-            return None
-        value, step_value = op.operands
-        step = scalars.evaluate_with_bindings(step_value, {})
-        if step is None and kind == "add":
-            value, step_value = step_value, value
-            step = scalars.evaluate_with_bindings(step_value, {})
-        if step is None:
-            return None
-        total += step if kind == "add" else -step
-    return total

@@ -499,3 +499,25 @@ def cast_number(kind: ir.Type, number: Number) -> Number | None:
         signed = not element.is_unsigned and number >> (element.width - 1)
         return number - (1 << element.width) if signed else number
     return float(number) if isinstance(element, ir.FloatType) else number
+
+
+def find_counter_step(
+    value: ir.Value, counter: ir.Value, scalars: ScalarEvaluator
+) -> Number | None:
+    """Find the sum of the constants that are added to a counter to get a value, or None."""
+    total: Number = 0
+    stands_for: dict[ir.Value, ir.Value] = {}
+    while (value := trace_value(value, scalars.functions, stands_for)) != counter:
+        op = get_defining_op(value)
+        kind = "" if op is None else get_op_kind(op)
+        if op is None or kind not in ("add", "subtract"):
+            return None
+        value, step_value = op.operands
+        step = scalars.evaluate_with_bindings(step_value, {})
+        if step is None and kind == "add":
+            value, step_value = step_value, value
+            step = scalars.evaluate_with_bindings(step_value, {})
+        if step is None:
+            return None
+        total += step if kind == "add" else -step
+    return total

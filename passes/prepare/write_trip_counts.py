@@ -23,13 +23,13 @@ from hespas.dialects.op_bodies import get_terminator, list_read_values
 from hespas.dialects.op_kinds import BARRIERS, LOOPS
 from hespas.estimators.op_content import render_op_text
 from hespas.passes.base import PassRun, option
-from hespas.passes.prepare.endless_loops import Iteration, always_continues, find_counter_step
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import (
     ARITHMETIC,
     Number,
     ScalarEvaluator,
     build_scalar_evaluator,
+    find_counter_step,
     forwards_unchanged,
     get_body,
     get_op_kind,
@@ -55,6 +55,8 @@ MAX_ASSUMED_TRIPS = 10_000  # a larger maximum is there to end a loop at all, an
 MAX_PATHS_TO_LOOP = 1_000  # from the loops around a loop to it, which multiply from call to call
 MAX_EXECUTIONS = 2_000  # of a loop whose count is found for each of them
 
+# The condition of a loop, and the values of the next iteration.
+Iteration = tuple[ir.Value, list[ir.Value]]
 
 # Ops of which an element depends on the same elements of the operands, or on single numbers.
 LANE_OPS = frozenset((*ARITHMETIC, "broadcast_in_dim", "compare", "constant", "convert", "select"))
@@ -232,6 +234,8 @@ def _count_iterations(
             return count
         if count == SHORT_LOOP_STEPS:
             iteration = lane or _read_iteration(loop)
+            from hespas.passes.prepare.endless_loops import always_continues  # for few loops
+
             if always_continues(loop, iteration, scalars, state, most_steps):
                 return None
     return None
