@@ -92,8 +92,8 @@ class XlaOptimizePass(Pass):
     async_collectives: str = option(
         "remove",
         "keep: asynchronous collectives as XLA plans them; hide: as its latency-hiding scheduler "
-        "does, which is off by default on GPUs before Hopper; remove: every collective is serial, "
-        "and XLA's latency-hiding scheduler is disabled on GPUs",
+        "does, which is off by default on GPUs before Hopper and always on for TPUs; remove: every "
+        "collective is serial, and XLA's latency-hiding scheduler is disabled on GPUs",
     )
     triton_gemm: bool = option(True, "use Triton for matrix products; false: cuBLAS where possible")
     autotune: bool = option(False, "let XLA choose kernels by its tables; it cannot measure")
@@ -217,16 +217,16 @@ class XlaOptimizePass(Pass):
                 "xla-optimize: option 'framework' is for GPUs",
                 remedy="a script for a TPU may set flags: see the option 'preset'",
             )
-        if self.async_collectives == "hide" and target.proto is None:
-            raise UsageError(
-                "xla-optimize: option 'async-collectives' is hide, which is for GPUs",
-                remedy="keep has what the compiler of the target hides",
-            )
         if target.tpu is not None:
             if any(disabled):
                 raise UsageError("xla-optimize: option 'disable' is not for TPUs")
             return " ".join(user_flags)
         if target.is_cpu:
+            if self.async_collectives == "hide":
+                raise UsageError(
+                    "xla-optimize: option 'async-collectives' is hide, and XLA:CPU hides none",
+                    remedy="choose keep or remove",
+                )
             if not compilation.spmd:
                 disabled += xla.PARTITIONER
             return xla.join_xla_flags(user_flags, disabled)

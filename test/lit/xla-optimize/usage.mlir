@@ -11,7 +11,7 @@
 // TARGET: error: {{.*}}H1000
 // STAGE: error: {{.*}}'late'
 // ASYNC: error: {{.*}}'some'
-// HIDE: error: xla-optimize: option 'async-collectives' is hide, which is for GPUs
+// HIDE: error: xla-optimize: option 'async-collectives' is hide, and XLA:CPU hides none
 // PRESET: error: no set of XLA flags is named 'none'
 // DEVICES: error: {{.*}}the module is for 1 x 2 devices (replicas x partitions), not 3
 // HOST: error: xla-optimize: option 'devices-per-host' is less than 1
