@@ -196,7 +196,7 @@ def check_compile_options(request: FormRequest) -> None:
         UsageError: The form does not compile, or an option of ``xla-optimize`` is wrong.
     """
     if request.form == FUSE and request.xla_options is not None:
-        _list_flags(request.xla_options)
+        _check_followed_options(request.xla_options)
     if not request.compile_flags:
         return
     if request.form == AS_IS:
@@ -229,21 +229,24 @@ def select_followed_flags(xla_options: str) -> str:
     return f'flags="{" ".join(flags)}"' if flags else ""
 
 
-def _list_flags(xla_options: str) -> tuple[list[str], list[str]]:
-    """Return the flags of options of ``xla-optimize`` for ``fuse``, and those that are stated.
-
-    Those of a framework or a preset, which are not stated one by one, come first. Raises UsageError
-    if there are other options.
-    """
-    options = parse_options(xla_options)
-    step = build_pass_step(XlaOptimizePass.name, options)
-    assert isinstance(step, XlaOptimizePass)
-    if others := options.keys() - FLAG_OPTIONS:
+def _check_followed_options(xla_options: str) -> None:
+    """Raise UsageError if options of ``xla-optimize`` are wrong, or are no flags of XLA."""
+    _list_flags(xla_options)
+    if others := parse_options(xla_options).keys() - FLAG_OPTIONS:
         raise UsageError(
             f"'xla_optimize' has {' and '.join(sorted(others))}: this is for a program that XLA "
             f"compiles, and 'form' is {FUSE}",
             remedy=f"the form {FUSE} follows flags: {', '.join(FLAG_OPTIONS)}",
         )
+
+
+def _list_flags(xla_options: str) -> tuple[list[str], list[str]]:
+    """Return the flags of options of ``xla-optimize``, and those that are stated one by one.
+
+    Those of a framework or a preset, which are not stated, come first. Raises UsageError.
+    """
+    step = build_pass_step(XlaOptimizePass.name, parse_options(xla_options))
+    assert isinstance(step, XlaOptimizePass)
     return step.list_user_flags(), xla_flags.split_xla_flags(step.flags)
 
 

@@ -20,6 +20,7 @@ from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows import program_form
 from hespas.workflows.program_form import (
     FormRequest,
     ProgramForm,
@@ -330,6 +331,17 @@ def test_fused_programs_follow_flags_about_collectives():
     assert choose_fused_form(f"flags={serial}", overlap="xla")[0].overlap == "none"
     hidden = "latency-hiding"
     assert choose_fused_form(f"flags={serial}", overlap=hidden)[0].overlap == hidden
+
+
+def test_fused_programs_of_tpus_hide_what_a_flag_makes_asynchronous():
+    flag = "--xla_tpu_enable_async_collective_fusion"
+    for options, expected in (
+        ("preset=maxtext-v5e", "latency-hiding"), (f"flags={flag}=false", "transfers"),
+    ):  # fmt: skip
+        step, _ = choose_fused_form(options, node="TPUv5e")
+        assert step.overlap == expected
+    options = f'slices=2,flags="--xla_a=b {flag}=true"'
+    assert program_form.select_followed_flags(options) == f'flags="{flag}=true"'
 
 
 def test_fused_programs_refuse_options_of_a_compilation():

@@ -144,7 +144,7 @@ def _build_block_flags(workload: StudyWorkload) -> list[str]:
     ]
 
 
-def choose_tpu_options(outcome: CaseOutcome) -> str:
+def choose_tpu_options(outcome: CaseOutcome, *, is_compiled: bool = True) -> str:
     """Return the options for a TPU: the slices of the row, and its flags."""
     case = outcome.case
     slices = read_slice_count(case.describe_network())
@@ -155,7 +155,7 @@ def choose_tpu_options(outcome: CaseOutcome) -> str:
         options.append(f'flags="{stated}"')
     elif script:
         options.append(f"preset=maxtext-{script[1]}")
-    else:
+    elif is_compiled:
         outcome.assumptions.append("libtpu's default flags")
     return ",".join(options)
 

@@ -100,9 +100,9 @@ def plan_case_program(
     outcome.workload = workload
     if compiler != "tpu":
         outcome.xla_options = choose_gpu_options(outcome, workload, is_compiled=is_compiled)
-    elif is_compiled:
-        outcome.xla_options = choose_tpu_options(outcome)
-        if workload.options.get("moments_dtype", "f32") == "f32":
+    else:
+        outcome.xla_options = choose_tpu_options(outcome, is_compiled=is_compiled)
+        if is_compiled and workload.options.get("moments_dtype", "f32") == "f32":
             outcome.assumptions.append(describe_moments(case))
     return outcome
 
