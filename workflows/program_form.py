@@ -23,12 +23,12 @@ from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
 from hespas.passes.compile.hlo_origin import PARTITIONED_BY, SCHEDULED_BY
-from hespas.passes.optimize import xla_flags
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XlaOptimizePass
 from hespas.passes.pipeline import parse_options
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.check_input import check_input_form
 from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.followed_flags import check_flag_options, follow_flags, list_flags
 from hespas.workflows.fusible_ops import has_fusible_pair, list_rewritten_ops
 
 XLA, FUSE, AS_IS = "xla", "fuse", "as-is"
@@ -41,8 +41,6 @@ OVERLAP_OPTIONS = {
     "none": {ASYNC_OPTION: "remove"},
 }
 """The options of ``xla-optimize`` by the overlap that a run asks for."""
-FLAG_OPTIONS = ("framework", "preset", "flags")
-"""The options of ``xla-optimize`` that are flags of XLA, of which ``fuse`` follows some."""
 _FUSED_INSTEAD = (
     "hespas fuses the program, and what XLA would add is missing: its order of kernels, combined "
     "collectives, calls of libraries, and collectives alongside compute, but for GPUs of data "
@@ -196,7 +194,7 @@ def check_compile_options(request: FormRequest) -> None:
         UsageError: The form does not compile, or an option of ``xla-optimize`` is wrong.
     """
     if request.form == FUSE and request.xla_options is not None:
-        _check_followed_options(request.xla_options)
+        check_flag_options(request.xla_options)
     if not request.compile_flags:
         return
     if request.form == AS_IS:
@@ -221,33 +219,6 @@ def collect_compile_options(request: FormRequest) -> dict[str, str | bool]:
     if "target" in options:
         raise UsageError("'xla_optimize' has a target, which is that of the node")
     return {**options, **overlap}
-
-
-def select_followed_flags(xla_options: str) -> str:
-    """Select the flags that ``fuse`` follows from options of ``xla-optimize``, as an option."""
-    flags = [flag for flag in _list_flags(xla_options)[0] if xla_flags.follow_flags([flag])[0]]
-    return f'flags="{" ".join(flags)}"' if flags else ""
-
-
-def _check_followed_options(xla_options: str) -> None:
-    """Raise UsageError if options of ``xla-optimize`` are wrong, or are no flags of XLA."""
-    _list_flags(xla_options)
-    if others := parse_options(xla_options).keys() - FLAG_OPTIONS:
-        raise UsageError(
-            f"'xla_optimize' has {' and '.join(sorted(others))}: this is for a program that XLA "
-            f"compiles, and 'form' is {FUSE}",
-            remedy=f"the form {FUSE} follows flags: {', '.join(FLAG_OPTIONS)}",
-        )
-
-
-def _list_flags(xla_options: str) -> tuple[list[str], list[str]]:
-    """Return the flags of options of ``xla-optimize``, and those that are stated one by one.
-
-    Those of a framework or a preset, which are not stated, come first. Raises UsageError.
-    """
-    step = build_pass_step(XlaOptimizePass.name, parse_options(xla_options))
-    assert isinstance(step, XlaOptimizePass)
-    return step.list_user_flags(), xla_flags.split_xla_flags(step.flags)
 
 
 def describe_optimisation(module: ir.Module) -> str:
@@ -347,10 +318,10 @@ def _build_fused_form(state: ProgramState, request: FormRequest) -> ProgramForm:
         options["ragged"] = "grouped"
     description, warning = "fused by hespas", ""
     if request.form == FUSE and request.xla_options is not None:
-        flags, stated = _list_flags(request.xla_options)
-        options |= xla_flags.follow_flags(flags)[0]
+        flags, stated = list_flags(request.xla_options)
+        options |= follow_flags(flags)[0]
         description += f"; xla-optimize: {request.xla_options}"
-        if others := xla_flags.follow_flags(stated)[1]:
+        if others := follow_flags(stated)[1]:
             warning = f"the form {FUSE} follows flags about collectives, not {' '.join(others)}"
     if request.overlap and (request.overlap != "xla" or "overlap" not in options):
         options["overlap"] = request.overlap

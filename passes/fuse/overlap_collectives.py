@@ -73,13 +73,10 @@ class OverlapCollectivesPass(BlockPass):
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
         device = FusionDevice.from_target(self.target)
-        times: ScheduleTimes
-        if hides_collectives(device):
-            times = SpeedOfLight(device, read_communicators(module))
-        elif self.always:
-            times = FixedLatencies()
-        else:
+        has_rates = hides_collectives(device)
+        if not has_rates and not self.always:
             return False
+        times = SpeedOfLight(device, read_communicators(module)) if has_rates else FixedLatencies()
         for block in view:
             ops = [op.operation for op in block.operations]
             comms = {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hespas.support.errors import HespasError, UsageError
@@ -23,12 +21,7 @@ AUTOTUNER = "autotuner"
 ASYNC_PASS = "async-collective-conversion"
 LATENCY_HIDING_PASS = "latency-hiding-scheduler"
 LATENCY_HIDING_FLAG = "--xla_gpu_enable_latency_hiding_scheduler"
-# XLA:TPU always has that scheduler, but hides only what a flag makes asynchronous.
-TPU_HIDING_FLAG = "--xla_tpu_enable_async_collective_fusion"
 SERIAL_FLAG = "--xla_gpu_disable_async_collectives=ALLCOLLECTIVES"
-_THRESHOLD = re.compile(
-    r"--xla_gpu_(all_gather|all_reduce|reduce_scatter)_combine_threshold_bytes=(\d+)"
-)
 PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
 
 
@@ -69,27 +62,6 @@ def is_flag_off(flags: list[str], name: str) -> bool:
     """Return whether flags turn one off; XLA uses the last of each."""
     values = [value for flag, _, value in (one.partition("=") for one in flags) if flag == name]
     return bool(values) and values[-1].lower() in ("false", "0")
-
-
-def follow_flags(flags: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the options of the pass ``fuse`` that follow flags of XLA, and the other flags.
-
-    They are those about collectives: which are combined, and what runs alongside them. XLA uses the
-    last of each flag, and without asynchronous collectives its scheduler hides none.
-    """
-    options: dict[str, str] = {}
-    others: list[str] = []
-    for flag in flags:
-        name, _, value = flag.partition("=")
-        if match := _THRESHOLD.fullmatch(flag):
-            options[f"combine-{match[1].replace('_', '-')}"] = match[2]
-        elif name in (LATENCY_HIDING_FLAG, TPU_HIDING_FLAG) and value.lower() in ("", "true", "1"):
-            options.setdefault("overlap", "latency-hiding")
-        elif flag == SERIAL_FLAG:
-            options["overlap"] = "none"
-        else:
-            others.append(flag)
-    return options, others
 
 
 def join_xla_flags(flags: list[str], disabled: list[str]) -> str:

@@ -450,6 +450,9 @@ def test_random_programs_compute_the_same(program):
     assert_same(module, plain, 1, tolerance=1e-3)
 
 
+APART = "fuse{combine-reduce-scatter=0}"  # as in the published files
+
+
 def kernels_and_bytes(module: ir.Module) -> tuple[int, int]:
     """Launches in one run of the entry, and the bytes that they move; no collectives."""
     kernels, moved = 0, 0
@@ -473,7 +476,7 @@ def kernels_and_bytes(module: ir.Module) -> tuple[int, int]:
 )
 def test_kernels_and_bytes_are_those_of_xla(module, stage, workload, context):
     fused = frontends.read_module(str(workload(f"{module}.mlir")), context)
-    passes.run_pipeline(fused, "fuse")
+    passes.run_pipeline(fused, APART)
     kernels, moved = kernels_and_bytes(fused)
     compiled = frontends.read_module(str(workload(f"{module}-{stage}.mlir")), context)
     xla_kernels, xla_moved = kernels_and_bytes(compiled)
@@ -489,8 +492,7 @@ def test_kernels_and_bytes_are_those_of_xla(module, stage, workload, context):
 @pytest.mark.slow
 def test_collectives_of_llama_are_those_of_xla(workload, context):
     counts = []
-    apart = "fuse{combine-reduce-scatter=0}"  # as in the published files
-    for name, pipeline in (("llama3-100m", apart), ("llama3-100m-opt-a100", "prepare")):
+    for name, pipeline in (("llama3-100m", APART), ("llama3-100m-opt-a100", "prepare")):
         module = frontends.read_module(str(workload(f"llama3/{name}.mlir")), context)
         passes.run_pipeline(module, pipeline)
         collectives: dict[str, list[int]] = {}

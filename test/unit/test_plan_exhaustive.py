@@ -36,8 +36,8 @@ class StandIn:
     """A small program, and the layouts among which its plan chooses.
 
     Attributes:
-        fused_rank: The rank of the compiled winner among fused programs. It is not the first, so
-            that a plan that ranks them instead, or that compiles too few, has another winner.
+        fused_rank: The rank of the compiled winner among fused programs. Where it is not the first,
+            a plan that ranks them instead, or that compiles too few, has another winner.
     """
 
     program: str
@@ -49,7 +49,7 @@ class StandIn:
 
 STAND_INS = {
     "dense": StandIn(
-        "llama", {"tensor": [1, 2, 4], "data": [1, 2, 4]}, {"model": "tiny", "sequence": 512}, 4, 4
+        "llama", {"tensor": [1, 2, 4], "data": [1, 2, 4]}, {"model": "tiny", "sequence": 512}, 4, 1
     ),
     "experts": StandIn(
         "moe", {"tensor": 1, "expert": [1, 2], "data": [1, 2]},

@@ -20,7 +20,7 @@ from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
-from hespas.workflows import program_form
+from hespas.workflows import followed_flags
 from hespas.workflows.program_form import (
     FormRequest,
     ProgramForm,
@@ -341,7 +341,7 @@ def test_fused_programs_of_tpus_hide_what_a_flag_makes_asynchronous():
         step, _ = choose_fused_form(options, node="TPUv5e")
         assert step.overlap == expected
     options = f'slices=2,flags="--xla_a=b {flag}=true"'
-    assert program_form.select_followed_flags(options) == f'flags="{flag}=true"'
+    assert followed_flags.select_followed_flags(options) == f'flags="{flag}=true"'
 
 
 def test_fused_programs_refuse_options_of_a_compilation():

@@ -20,6 +20,7 @@ from hespas.passes.compile.compiler_process import describe_exceeded_size
 from hespas.support.errors import HespasError
 from hespas.workflows.cells import PoolOptions
 from hespas.workflows.figures import ROW_COLUMNS
+from hespas.workflows.followed_flags import select_followed_flags
 from hespas.workflows.pipelines.pipeline_cells import (
     PipelineCell,
     estimate_pipelines,
@@ -27,7 +28,6 @@ from hespas.workflows.pipelines.pipeline_cells import (
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.pipelines.schedules import FORWARD
 from hespas.workflows.pipelines.stage_estimates import StagePart
-from hespas.workflows.program_form import select_followed_flags
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.step_facts import add_network_error
 from hespas.workflows.studies import program_forms, study_runner
