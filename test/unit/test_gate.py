@@ -193,7 +193,7 @@ def test_typical_mistakes_are_caught_and_named(training_runs):
     assert "more is live because 4 arguments are not donated: state[" in texts["donate"]["memory"]
     assert "recomputation is gone: 137.447 GFLOP" in texts["remat"]["memory"]
     # Keeping takes about as long as recomputing: kernels of their own write and read what is kept.
-    assert "slower kernels in no layer (broadcast" in texts["remat"]["step"]
+    assert set(texts["remat"]) == {"memory"}
     backwards = find_texts(profiles["remat"], profiles[""], BudgetLimits(step=PERCENT))
     assert not backwards  # recomputing takes less than 1 % of this step
 
