@@ -1,10 +1,10 @@
 """Combination of small collectives of the same kind, like XLA's combiners.
 
 (all_reduce_combiner.cc, all_gather_combiner.cc and reduce_scatter_combiner.cc of
-xla/hlo/transforms/collectives.) All-gathers become one op
-with several operands, and so do reduce-scatters, which are custom calls then, because those of
-StableHLO have one operand. All-reduces become one all-reduce of a buffer, which one kernel fills
-and others slice, as on XLA:GPU.
+xla/hlo/transforms/collectives.) All-gathers become one op with several operands, and so do
+reduce-scatters, which are custom calls then, because those of StableHLO have one operand.
+All-reduces become one all-reduce of a buffer, which one kernel fills and others slice, as on
+XLA:GPU.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ALL_GATHER, ALL_REDUCE = "stablehlo.all_gather", "stablehlo.all_reduce"
 REDUCE_SCATTER = "stablehlo.reduce_scatter"
 COMBINED = (ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER)
 SCATTER_DIM = "scatter_dimension"
-LIMIT_OPTIONS = ("all_gather", "all_reduce", "reduce_scatter")
+LIMIT_OPTIONS = tuple(name.removeprefix("stablehlo.") for name in COMBINED)
 MAX_GROUP_SIZE = 2048  # collectives that are combined into one
 COMMUTATIVE = tuple(
     f"stablehlo.{n}" for n in ("add", "and", "maximum", "minimum", "multiply", "or")
@@ -59,10 +59,11 @@ class CombineCollectivesPass(BlockPass):
             check_minimum(owner, name.replace("_", "-"), getattr(self, name), -1)
 
     def rewrite_block(self, block: ir.Block) -> None:
-        own = (self.all_gather, self.all_reduce, self.reduce_scatter)
-        limits_bytes = [self.limit if limit < 0 else limit for limit in own]
-        limits = dict(zip(COMBINED, limits_bytes, strict=True))
-        CollectiveCombiner(block, limits).combine_collectives()
+        limits_bytes: dict[str, int] = {}
+        for name, option_name in zip(COMBINED, LIMIT_OPTIONS, strict=True):
+            own_bytes = getattr(self, option_name)
+            limits_bytes[name] = self.limit if own_bytes < 0 else own_bytes
+        CollectiveCombiner(block, limits_bytes).combine_collectives()
 
 
 @dataclass(slots=True)

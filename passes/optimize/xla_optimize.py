@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hespas.configs import list_preset_names
-from hespas.configs.framework_flags import (
-    CUBLAS_ONLY,
-    FRAMEWORK_FLAGS,
-    find_framework_flags,
-)
-from hespas.configs.framework_flags import LATENCY_HIDING as LATENCY_HIDING_ON
+from hespas.configs.framework_flags import CUBLAS_ONLY, FRAMEWORK_FLAGS, find_framework_flags
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
@@ -243,7 +238,7 @@ class XlaOptimizePass(Pass):
             hespas_flags.append(xla.SERIAL_FLAG)
             disabled += [xla.ASYNC_PASS, xla.LATENCY_HIDING_PASS]
         elif self.async_collectives == "hide":
-            hespas_flags.append(LATENCY_HIDING_ON)
+            hespas_flags.append(f"{xla.LATENCY_HIDING_FLAG}=true")
         return xla.join_xla_flags([*hespas_flags, *user_flags], disabled)
 
     def list_user_flags(self) -> list[str]:
