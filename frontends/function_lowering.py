@@ -36,7 +36,9 @@ def lower_function(function: Callable[..., Any], args: tuple[Any, ...], platform
         args: Its arguments: arrays, ``jax.ShapeDtypeStruct``, and trees of these. Their shardings
             may be over a mesh of abstract devices. The function sees this mesh as the mesh of the
             context, unless the caller has set one. A plain function, or one of
-            ``equinox.filter_jit``, may get anything else besides, which is a constant.
+            ``equinox.filter_jit``, may get anything else besides, which is a constant. Python's
+            numbers are values of a plain function, as with ``jax.jit``, and constants of one of
+            ``equinox.filter_jit``, as there.
         platform: The platform.
 
     Raises:
@@ -48,12 +50,13 @@ def lower_function(function: Callable[..., Any], args: tuple[Any, ...], platform
 
     traceable: Any = function
     if not hasattr(function, "trace"):
+        is_value = _has_dtype if hasattr(function, "donate_first") else _is_array
         leaves, tree = jax.tree.flatten(args)
         donated = [0] if getattr(function, "donate_first", False) else []
         donated += range(1, len(args)) if getattr(function, "donate_rest", False) else []
-        if not all(map(_is_array, leaves)):
-            function = _close_over_constants(function, leaves, tree)
-            args = tree.unflatten(leaf if _is_array(leaf) else None for leaf in leaves)
+        if not all(map(is_value, leaves)):
+            function = _close_over_constants(function, leaves, tree, is_value)
+            args = tree.unflatten(leaf if is_value(leaf) else None for leaf in leaves)
         traceable = jax.jit(function, donate_argnums=donated)
     with _enter_argument_mesh(args, platform):
         return lower_traced(traceable.trace(*args), platform)
@@ -61,23 +64,27 @@ def lower_function(function: Callable[..., Any], args: tuple[Any, ...], platform
 
 def _is_array(leaf: Any) -> bool:
     """Return whether a leaf of the arguments or the result is a value of the program."""
-    return isinstance(leaf, (bool, int, float, complex)) or hasattr(leaf, "dtype")
+    return isinstance(leaf, (bool, int, float, complex)) or _has_dtype(leaf)
+
+
+def _has_dtype(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype")
 
 
 def _close_over_constants(
-    function: Callable[..., Any], leaves: list[Any], tree: Any
+    function: Callable[..., Any], leaves: list[Any], tree: Any, is_value: Callable[[Any], bool]
 ) -> Callable[..., Any]:
-    """Return the function of those leaves of the arguments, and of the result, that are arrays.
+    """Return the function of those leaves of the arguments, and of the result, that are values.
 
     In the tree of its arguments the others, such as the activation of a model, are None, so that
-    the arrays keep their names.
+    the values keep their names.
     """
     import jax
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
         arrays = iter(jax.tree.leaves(args))
-        merged = [next(arrays) if _is_array(leaf) else leaf for leaf in leaves]
+        merged = [next(arrays) if is_value(leaf) else leaf for leaf in leaves]
         result = function(*tree.unflatten(merged))
         return jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, result)
 

@@ -150,6 +150,25 @@ def test_what_is_no_array_is_a_constant_of_a_plain_function():
     assert "model['w']" in step.module.operation.get_asm(enable_debug_info=True)
 
 
+class FilteredLayer:
+    """A function of ``equinox.filter_jit`` that branches on a Python number of its model."""
+
+    donate_first = donate_rest = False
+
+    def __call__(self, model: Any, x: Any) -> Any:
+        y = x @ model["w"]
+        return y if model["inference"] else jax.nn.tanh(y) * model["scale"], model["inference"]
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_numbers_of_python_are_constants_of_filter_jit(inference):
+    """As in Equinox, whose BatchNorm and Dropout branch on them; ``jax.jit`` traces them."""
+    model = {"w": array(256, 128), "inference": inference, "scale": 0.5}
+    result = hespas.estimate(FilteredLayer(), model, array(512, 256), target=NODE, form="fuse")
+    assert get_model_flops(result) == 2 * 512 * 256 * 128
+    assert ("stablehlo.tanh" in str(result.module)) != inference
+
+
 def test_exported_and_compiled_programs():
     shapes = array(512, 256), array(256, 128)
     exported = jax.export.export(jax.jit(layer), platforms=["cuda"])(*shapes)
