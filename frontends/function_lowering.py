@@ -86,7 +86,7 @@ def _close_over_constants(
         arrays = iter(jax.tree.leaves(args))
         merged = [next(arrays) if is_value(leaf) else leaf for leaf in leaves]
         result = function(*tree.unflatten(merged))
-        return jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, result)
+        return jax.tree.map(lambda leaf: leaf if is_value(leaf) else None, result)
 
     return call
 
