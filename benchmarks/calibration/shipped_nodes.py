@@ -67,6 +67,8 @@ SHIPPED_TABLES: Mapping[str, tuple[tuple[str | None, tuple[str, ...]], ...]] = {
         (_SUSTAINED_VLLM, ("gemm_sustained_b200_sxm",)),
         ("sm_100_B200", (_XLA_TABLE,)),
     ),
+    "MI300X": (("gfx942", (_XLA_TABLE,)),),
+    "MI355X": (("MI350X_or_MI355X", ("gemm_amd_aiter",)), ("gfx950", (_XLA_TABLE,))),
     "GB200_186GB": (
         (_VLLM, ("gemm_gb200", "attention_gb200", "stream_gb200", "bmm_bf16_gb200")),
         (_SUSTAINED_VLLM, ("gemm_sustained_gb200",)),

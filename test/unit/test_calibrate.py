@@ -291,6 +291,30 @@ def test_a_wrong_row_has_its_number_in_the_file():
         parse_measurements(text, "mine.csv", "y")
 
 
+def test_tuned_products_are_read_by_device():
+    text = (
+        "device,batch,m,n,k,dtype,out_dtype,library,latency_us,tflops,file\n"
+        "MI355X,1,4096,8192,28672,bf16,bfloat16,asm,1246.8,1543,a\n"
+        "MI355X,1,4096,8192,28672,fp4,bfloat16,asm,500,3848,a\n"
+        "MI355X,1,64,64,64,fp8_blockscale,bfloat16,asm,9,1,a\n"
+        "MI355X,4,64,64,64,bf16,bfloat16,asm,9,1,a\n"
+        "MI308X,1,64,64,64,bf16,bfloat16,asm,9,1,a\n"
+    )
+    table = parse_measurements(text, "tuned.csv", "MI355X")
+    product, narrow = table.measurements
+    assert (product.kind, product.sizes) == ("product.bf16", (1, 4096, 8192, 28672))
+    assert (product.time_s, product.eager) == (pytest.approx(1246.8e-6), False)
+    assert (narrow.kind, narrow.bytes) == (
+        "product.f4",
+        0.5 * 28672 * (4096 + 8192) + 2 * 4096 * 8192,
+    )
+    assert table.left_out == {
+        "tuned products of fp8_blockscale: no model": 1,
+        "batched tuned products: no model": 1,
+        "other devices": 1,
+    }
+
+
 def test_products_of_latent_attention_without_a_model_are_left_out():
     text = "op_name,bmm_dtype,num_tokens,num_heads,latency_ms\nmla_gen_new,bfloat16,8,16,0.1\n"
     table = parse_measurements(text, "latent.csv")

@@ -865,6 +865,19 @@ def test_products_of_amd_are_between_the_best_shape_and_typical_ones(name, dtype
         assert rate * below * 0.99 < AMD_TYPICAL[dtype] < rate
 
 
+# Products in the fastest kernel of a search on MI355X (ROCm/aiter e4048607a5,
+# aiter/configs/model_configs: llama70B and llama405B; bf16 in TFLOP/s).
+TUNED_MI355X = [(4096, 8192, 28672, 1543), (16384, 14336, 8192, 1546), (4096, 16384, 26624, 1543)]
+
+
+@pytest.mark.parametrize(("m", "n", "k", "measured"), TUNED_MI355X)
+def test_large_products_of_mi355x_have_the_rates_of_tuned_kernels(m, n, k, measured):
+    rate, _, _ = rate_products("MI355X", "bf16", [(m, n, k)])
+    assert rate == pytest.approx(measured, rel=0.1)
+    slower, _, _ = rate_products("MI350X", "bf16", [(m, n, k)])
+    assert slower == pytest.approx(rate * 2.2 / 2.4, rel=0.03)
+
+
 @pytest.mark.parametrize("name", ["Gaudi3", "Trainium2"])
 def test_a_node_without_constants_has_the_times_of_the_roofline(parse, name):
     estimator = CalibratedEstimator(CalibratedConfig(configs.load_node(name)))

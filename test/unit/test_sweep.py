@@ -235,7 +235,12 @@ def test_patterns_name_nodes_and_systems(tmp_path, monkeypatch):
     assert sweep_grid.expand_cells({"node": "A100_SXM*"}) == [
         {"node": "A100_SXM_40GB"}, {"node": "A100_SXM_80GB"},
     ]  # fmt: skip
-    assert sweep_grid.find_systems("HGX_*") == ["HGX_B200_8", "HGX_H100_8", "HGX_H200_8"]
+    assert sweep_grid.find_systems("HGX_*") == [
+        "HGX_B200_8",
+        "HGX_B300_8",
+        "HGX_H100_8",
+        "HGX_H200_8",
+    ]
     monkeypatch.chdir(tmp_path)
     for name in ("nets/a4", "nets/a8"):
         Path(name).mkdir(parents=True)

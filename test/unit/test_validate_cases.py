@@ -728,6 +728,7 @@ def test_xla_flags_are_those_of_the_row_then_of_the_framework():
         ("p5.48xlarge EFA 3200 Gb/s per node", 50.0),
         ("1600 Gb/s per node RoCE; 8 GPUs/node NVLink", 25.0),
         ("400 Gb/s RDMA per GPU; NVLink in node of 8", 50.0),
+        ("xGMI in a node of 8; Pensando AINIC RoCE (400 Gb/s a GPU) between 8 nodes", 50.0),
         ("not stated", None),
     ],
 )
@@ -743,6 +744,11 @@ def test_networks(tmp_path):
     stated = choose("H100_80GB", 16, "8x400 Gb/s")
     assert (stated.name, stated.assumption) == ("DGX_H100_SuperPOD_2", "")
     assert "network between hosts assumed: 50 GB/s" in choose("H100_80GB", 16, "").assumption
+    linked = choose("MI355X", 16, "400 Gb/s a GPU")
+    assert [each.topology for each in linked.dimensions] == ["FullyConnected", "Switch"]
+    assert linked.dimensions[0].bandwidth_gb_s == pytest.approx(60.8) and not linked.assumption
+    assert choose("GB300_288GB", 144, "").name == "GB300_NVL72_SuperPOD_2"
+    assert choose("B300_288GB", 16, "").name == "DGX_B300_SuperPOD_2"
     named = choose("H100_80GB", 16, "GPUDirect-TCPX between A3 VMs; 8x100 Gb/s TCPX")
     assert (named.name, named.assumption) == ("A3_High_2", "")
     assert choose("H200_141GB", 256, "Google A4/A3 Ultra: 8x400 Gb/s").name == "A3_Ultra_32"

@@ -49,6 +49,7 @@ _TYPES = {
     "float32": "f32", "bf16": "bf16", "f16": "f16", "f32": "f32", "f8": "f8", "i8": "i8",
     "tf32": "tf32", "f64": "f64",
 }  # fmt: skip
+_TUNED_TYPES = {"bf16": "bf16", "float8_e4m3fn": "f8", "int8": "i8", "fp4": "f4"}
 # Operands and result of XLA's table of products, which multiplies f32 as tf32.
 _COMPILED_TYPES = {
     "bf16xbf16->bf16": "bf16", "f32xf32->f32": "tf32", "f8e4m3fnxf8e4m3fn->bf16": "f8",
@@ -220,7 +221,7 @@ def describe_kernel(kind: str, point: Sequence[float]) -> KernelMeasurement:
 def _build_product_measurement(
     key: str, batch: int, m: float, n: float, k: float, time_s: float, *, eager: bool
 ) -> KernelMeasurement:
-    size = {QUANTISED: 1, "f8": 1, "i8": 1, "f32": 4, "tf32": 4, "f64": 8}.get(key, 2)
+    size = {QUANTISED: 1, "f8": 1, "i8": 1, "f4": 0.5, "f32": 4, "tf32": 4, "f64": 8}.get(key, 2)
     result = max(size, 2)
     moved = batch * (size * (m * k + k * n) + result * m * n)
     return KernelMeasurement(
@@ -282,6 +283,18 @@ def _parse_compiled_product_row(row: _CsvRow) -> KernelMeasurement | str:
     time_s = 2 * batch * m * n * k / float(row["flops_per_s"])
     measurement = _build_product_measurement(key, batch, m, n, k, time_s, eager=True)
     return replace(measurement, kind=measurement.kind + COMPILED)
+
+
+def _parse_tuned_product_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Parse a product in the fastest kernel of a search over libraries, timed in a loop."""
+    key = _TUNED_TYPES.get(row["dtype"])
+    if key is None:
+        return f"tuned products of {row['dtype']}: no model"
+    if row["batch"] != "1":
+        return "batched tuned products: no model"
+    m, n, k = (int(row[name]) for name in "mnk")
+    time_s = 1e-6 * float(row["latency_us"])
+    return _build_product_measurement(key, 1, m, n, k, time_s, eager=False)
 
 
 def _parse_eager_product_row(row: _CsvRow) -> KernelMeasurement | str:
@@ -362,6 +375,7 @@ _FORMS: tuple[tuple[frozenset[str], Callable[[_CsvRow], KernelMeasurement | str]
     (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms", "power_w")), _parse_sustained_gemm_row),
     (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms")), _parse_gemm_row),
     (frozenset(("types", "b", "m", "n", "k", "flops_per_s")), _parse_compiled_product_row),
+    (frozenset(("batch", "m", "n", "k", "library", "latency_us")), _parse_tuned_product_row),
     (frozenset(("B", "M", "N", "K", "latency_ms")), _parse_eager_product_row),
     (
         frozenset(("op_name", "bmm_dtype", "num_tokens", "num_heads", "latency_ms")),

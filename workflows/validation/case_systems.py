@@ -54,6 +54,8 @@ class Board:
     is_rack: bool = False
 
 
+_AMD_NIC = "AMD's platforms, one 400 Gb/s adapter for each GPU"
+_XDR = "DGX B300 and GB300 NVL72, one ConnectX-8 for each GPU"
 _NDR = "DGX SuperPOD, NDR InfiniBand"
 _HDR = "DGX A100 SuperPOD, HDR InfiniBand"
 _DGX_1 = "DGX-1, four EDR InfiniBand adapters"
@@ -66,6 +68,7 @@ BOARDS: Mapping[str, Board] = {
         ("B200_180GB", "B200_192GB"),
         Board("B200_180GB", "HGX_B200_8", "DGX_B200_SuperPOD_{}", 50.0, _NDR),
     ),
+    "B300_SXM": Board("B300_288GB", "HGX_B300_8", "DGX_B300_SuperPOD_{}", 100.0, _XDR),
     "H100_96GB_HBM2e_500W": Board(
         "H100_96GB_HBM2e", "HGX_H100_8", "Grand_Teton_H100_{}", 50.0, "Grand Teton, 400 Gb/s RoCE"
     ),
@@ -82,6 +85,13 @@ BOARDS: Mapping[str, Board] = {
             "GB200_186GB", "GB200_NVL72", "GB200_NVL72_SuperPOD_{}", 50.0, _NDR, 72, is_rack=True
         ),
     ),
+    "GB300_NVL72": Board(
+        "GB300_288GB", "GB300_NVL72", "GB300_NVL72_SuperPOD_{}", 100.0, _XDR, 72, is_rack=True
+    ),
+    **{
+        gpu: Board(gpu, f"{gpu}_Platform_8", "", 50.0, _AMD_NIC)
+        for gpu in ("MI300X", "MI325X", "MI350X", "MI355X")
+    },
 }
 SOURCE_BOARDS: Mapping[tuple[str, str], Board] = {
     ("B200_180GB", "SimuMax"): replace(BOARDS["B200_180GB"], node="B200_180GB_720W"),
@@ -200,11 +210,11 @@ def _count_chip_devices(node: str) -> int:
 def read_nic_bandwidth(text: str) -> float | None:
     """Read the bandwidth of a device between hosts, in 1e9 bytes per second; None if not stated.
 
-    Understands ``8x400 Gb/s`` (of a host of 8), ``1600 Gb/s per node`` and ``400 Gb/s per GPU``.
+    Understands ``8x400 Gb/s`` (of a host of 8), ``1600 Gb/s per node`` and ``400 Gb/s a GPU``.
     """
     if match := re.search(r"(\d+)x(\d+) Gb/s", text):
         return int(match[1]) * int(match[2]) / 8 / HOST_DEVICES
-    if match := re.search(r"(\d+) Gb/s[^;:,]* per (node|host|VM|GPU|device)", text):
+    if match := re.search(r"(\d+) Gb/s[^;:,]* (?:per|a) (node|host|VM|GPU|device)", text):
         per_host = match[2] in ("node", "host", "VM")
         return int(match[1]) / 8 / (HOST_DEVICES if per_host else 1)
     return None
@@ -260,7 +270,7 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
 
 
 def _choose_part_of_host(board: Board, devices: int) -> CaseSystem:
-    """Choose a preset of fewer devices of a board, or a part of the switch of a host."""
+    """Choose a preset of fewer devices of a board, or a part of the network of a host."""
     try:
         name = program_forms.choose_system(board.node, devices, ()) or ""
     except HespasError:
@@ -286,7 +296,7 @@ def _count_hosts(board: Board, devices: int) -> int:
 def _build_host_dimension(board: Board, devices: int) -> SystemDimension:
     inside = configs.load_system(board.host)
     gb_s = inside.bandwidth_gib_s[0] * GIB / 1e9
-    return SystemDimension("Switch", devices, gb_s, inside.latency_ns[0])
+    return SystemDimension(inside.topology[0], devices, gb_s, inside.latency_ns[0])
 
 
 def _choose_slices(node: str, devices: int, network: str) -> CaseSystem:
