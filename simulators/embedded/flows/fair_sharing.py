@@ -51,12 +51,15 @@ class LinkPattern:
         find_crossing: Tests the members of the pattern, such as the groups of a collective that
             runs between several groups at once; None if there is one.
         owner: What the pattern belongs to, for ``UnequalShares``.
+        tested: The sets of classes of which each member is known to cross a link. A set of classes
+            that is split is removed.
     """
 
     number: int
     counts: dict[int, float]
     find_crossing: CrossingTest | None = None
     owner: Any = None
+    tested: set[frozenset[int]] = field(default_factory=set)
 
 
 class SharedLinks:
@@ -123,6 +126,7 @@ class SharedLinks:
         new = len(self._sizes) - 1
         for pattern in users:
             pattern.counts[new] = pattern.counts[number]
+            pattern.tested = {classes for classes in pattern.tested if number not in classes}
         return new
 
     def compute_rates(self, patterns: Sequence[LinkPattern]) -> list[float]:
@@ -169,15 +173,19 @@ class SharedLinks:
         return rates
 
     def _check_members(self, patterns: Sequence[LinkPattern], saturated: Sequence[int]) -> None:
-        tested = [pattern for pattern in patterns if pattern.find_crossing is not None]
-        if not tested:
-            return
-        marked = np.isin(self._class_of, saturated)
-        for pattern in tested:
-            assert pattern.find_crossing is not None
+        marked: Array | None = None
+        for pattern in patterns:
+            if pattern.find_crossing is None:
+                continue
+            classes = frozenset(pattern.counts).intersection(saturated)
+            if classes in pattern.tested:
+                continue
+            if marked is None:
+                marked = np.isin(self._class_of, saturated)
             is_slow = pattern.find_crossing(marked)
             if not is_slow.all():
                 raise UnequalShares(pattern, is_slow)
+            pattern.tested.add(classes)
 
 
 @dataclass(eq=False)
