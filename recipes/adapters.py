@@ -11,7 +11,7 @@ in 8 bits with one scale, or in the type of activations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from hespas.recipes.language_models import DecoderModel
@@ -100,8 +100,7 @@ def freeze_weights(weights: Tree, scheme: ProductScheme | None) -> Tree:
 
 
 def join_adapters(params: Tree) -> Tree:
-    """Join frozen weights and adapters to the weights of layers; others are returned as they are.
-    """
+    """Join frozen weights and adapters to the weights of layers, if there are adapters."""
     if ADAPTERS not in params:
         return params
     rest = {name: weight for name, weight in params.items() if name != ADAPTERS}

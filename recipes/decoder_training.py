@@ -284,9 +284,7 @@ def build_decoder_step(
         )
     for name in ("loss_metrics", "lora_rank"):
         if getattr(options, name) < 0:
-            raise UsageError(
-                f"option '{name}' is {getattr(options, name)}", remedy="use 0 or more"
-            )
+            raise UsageError(f"option '{name}' is {getattr(options, name)}", remedy="use 0 or more")
     p = training.make_parallelism(
         mesh,
         options.partitioning,
