@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -11,6 +12,13 @@ import jax.numpy as jnp
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import MeshAxes
+from hespas.recipes.adapters import (
+    AdapterTargets,
+    LowRankAdapters,
+    count_adapted_flops,
+    freeze_weights,
+    join_adapters,
+)
 from hespas.recipes.delayed_scaling import DelayedScaling, make_histories
 from hespas.recipes.gradient_accumulation import (
     Loss,
@@ -21,6 +29,7 @@ from hespas.recipes.language_models import DecoderModel
 from hespas.recipes.layer_weights import (
     Tree,
     count_forward_flops,
+    count_model_parameters,
     count_parameters,
     make_layers,
     make_model_weights,
@@ -247,6 +256,12 @@ class DecoderOptions(StepOptions):
     loss_metrics: Annotated[
         int, "metrics that compute the loss of each microbatch again from its logits"
     ] = 0
+    lora_rank: Annotated[
+        int, "rank of the adapters that are trained beside frozen weights (LoRA); 0: no adapters"
+    ] = 0
+    lora_targets: Annotated[
+        AdapterTargets, "projections with adapters: those of attention, or all of a layer"
+    ] = "attention"
 
 
 def build_decoder_step(
@@ -267,8 +282,9 @@ def build_decoder_step(
         raise UsageError(
             "option 'eager' has the buffers of PyTorch's first FSDP", remedy="leave out fsdp_copies"
         )
-    if options.loss_metrics < 0:
-        raise UsageError(f"option 'loss_metrics' is {options.loss_metrics}", remedy="use 0 or more")
+    for name in ("loss_metrics", "lora_rank"):
+        if getattr(options, name) < 0:
+            raise UsageError(f"option '{name}' is {getattr(options, name)}", remedy="use 0 or more")
     p = training.make_parallelism(
         mesh,
         options.partitioning,
@@ -283,25 +299,34 @@ def build_decoder_step(
     decoder = training.make_decoder(
         m, p, options.remat, options.attention, loss_metrics=options.loss_metrics
     )
-    stored = DTYPES[training.weights_dtype]
 
     def compute_loss(params: Tree, batch: Mapping[str, jax.Array]) -> jax.Array:
         tokens = batch["tokens"]
-        params = decoder.gather_tied_embedding(params)
+        params = decoder.gather_tied_embedding(join_adapters(params))
         x = decoder.embed_tokens(params, tokens)
         x, _ = decoder.run_layers(params["layers"], x, decoder.compute_positions(tokens.shape[1]))
         return decoder.compute_loss(params, x, batch["targets"])
 
-    layers = make_layers(m, stored, options.scan)
+    def make_weights(dtype: Any) -> Tree:
+        layers = make_layers(m, dtype, options.scan)
+        return make_model_weights(m, dtype, layers, options.sequence)
+
+    params, frozen = make_weights(DTYPES[training.weights_dtype]), {}
+    if options.lora_rank:
+        adapters = LowRankAdapters(options.lora_rank, options.lora_targets)
+        params = adapters.make_adapters(params["layers"], DTYPES[training.weights_dtype])
+        weights = make_weights(DTYPES[training.compute_dtype])
+        frozen = freeze_weights(weights, training.find_scheme())
     return build_training_step(
         "train_step",
         m,
         p,
-        p.pad_weights(make_model_weights(m, stored, layers, options.sequence)),
+        p.pad_weights(params),
         compute_loss,
         training,
         sequence=options.sequence,
         batch=options.batch,
+        frozen=p.pad_weights(frozen),
     )
 
 
@@ -315,8 +340,11 @@ def build_training_step(
     *,
     sequence: int,
     batch: int,
+    frozen: Tree | None = None,
 ) -> Exportable:
     """Build the step ``(state, batch) -> (state, loss)`` for ``batch`` sequences per batch shard.
+
+    ``frozen`` holds the weights of the model if ``params`` are adapters.
 
     Raises:
         UsageError: If the mesh does not divide the sequences, or an option is invalid.
@@ -332,9 +360,13 @@ def build_training_step(
         "tokens_per_step": total,
         "flops_per_step": 3 * count_forward_flops(m, total, sequence, total),
     }
-    return build_optimiser_step(
-        name, p, params, loss, training, {"tokens": tokens, "targets": tokens}, facts
-    )
+    if frozen:
+        facts |= {
+            "parameters": count_model_parameters(m, sequence) + count_parameters(params),
+            "flops_per_step": count_adapted_flops(m, params, total, sequence),
+        }
+    batches = {"tokens": tokens, "targets": tokens}
+    return build_optimiser_step(name, p, params, loss, training, batches, facts, frozen)
 
 
 def build_optimiser_step(
@@ -345,6 +377,7 @@ def build_optimiser_step(
     training: TrainingOptions,
     microbatch: Mapping[str, ShardedArray],
     facts: Mapping[str, int],
+    frozen: Tree | None = None,
 ) -> Exportable:
     """Build the step ``(state, batch) -> (state, loss)`` of any model.
 
@@ -355,7 +388,9 @@ def build_optimiser_step(
         loss: The loss of a microbatch.
         training: The types and the optimiser.
         microbatch: The arrays of one microbatch.
-        facts: What is reported besides the parameters.
+        facts: What is reported besides the parameters, if it does not count these too.
+        frozen: The ``ShardedArray`` tree of weights that the loss reads besides the parameters, and
+            that the step leaves as they are.
 
     Raises:
         UsageError: If the mesh does not divide an array, or an option is invalid.
@@ -367,6 +402,9 @@ def build_optimiser_step(
     scaling = training.make_delayed_scaling(params)
     if scaling:
         state["histories"] = scaling.histories
+    if frozen:
+        p.make_shape_tree(frozen)
+        state["frozen"] = frozen
     data = make_microbatches(microbatch, training.accumulate)
     optimiser = training.make_optimiser(params, eager=p.eager)
     shards = training.make_shards(p)
@@ -378,10 +416,14 @@ def build_optimiser_step(
         if scaling:
             value, grads, histories = scaling.compute_gradients(gradients, state, batch)
             return {**optimiser.update_state(state, grads), "histories": histories}, value
-        value, grads = gradients.compute_gradients(state["params"], batch)
+        kept = state.get("frozen", {})
+        of_all = dataclasses.replace(gradients, loss=lambda w, batch: loss({**kept, **w}, batch))
+        value, grads = of_all.compute_gradients(state["params"], batch)
         if shards is None:
-            return optimiser.update_state(state, grads), value
-        return shards.update_state(optimiser, state, grads, params), value
+            new = optimiser.update_state(state, grads)
+        else:
+            new = shards.update_state(optimiser, state, grads, params)
+        return {**new, **({"frozen": kept} if frozen else {})}, value
 
     return p.make_exportable(
         name,

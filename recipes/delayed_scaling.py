@@ -12,7 +12,7 @@ which enter the histories instead of an optimiser, as with Flax's OVERWRITE_WITH
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,14 @@ import jax.numpy as jnp
 from jax import lax
 
 from hespas.recipes.gradient_accumulation import StepGradients
-from hespas.recipes.layer_weights import ATTENTION, DENSE, Tree, get_weight_axes
+from hespas.recipes.layer_weights import (
+    ATTENTION,
+    DENSE,
+    Tree,
+    get_weight_axes,
+    join_layers,
+    map_layers,
+)
 from hespas.recipes.parallel import MeshParallelism, ShardedArray
 from hespas.recipes.quantised_products import (
     DelayedWeight,
@@ -58,7 +65,7 @@ def make_histories(layers: Any) -> Any:
                 histories[name + PRODUCT_SCALES] = ShardedArray(extents, (None,) * len(extents))
         return histories
 
-    return _map_layers(make_layer_histories, layers)
+    return map_layers(make_layer_histories, layers)
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class DelayedScaling:
     ) -> tuple[jax.Array, Tree, Any]:
         """Compute the mean loss, the gradients of the weights, and the next histories."""
         params, histories = state["params"], state["histories"]
-        layers = add_scales(params["layers"], compute_scales(histories, self.scheme))
+        layers = join_layers(params["layers"], compute_scales(histories, self.scheme))
         value, grads = gradients.compute_gradients({**params, "layers": layers}, batch)
         layers, maxima = split_scales(grads["layers"])
         return value, {**grads, "layers": layers}, record_maxima(histories, maxima)
@@ -104,20 +111,15 @@ def record_maxima(histories: Any, maxima: Any) -> Any:
     )  # fmt: skip
 
 
-def add_scales(layers: Any, scales: Any) -> Any:
-    """Add the scales of products to the weights of layers."""
-    return _map_layers(lambda layer, more: {**layer, **more}, layers, scales)
-
-
 def split_scales(layers: Any) -> tuple[Any, Any]:
-    """Split what `add_scales` has joined into the weights and the scales."""
+    """Split what `join_layers` has joined into the weights and the scales."""
 
     def keep(layer: Tree, *, is_scale: bool) -> Tree:
         return {k: v for k, v in layer.items() if k.endswith(PRODUCT_SCALES) == is_scale}
 
     return (
-        _map_layers(lambda layer: keep(layer, is_scale=False), layers),
-        _map_layers(lambda layer: keep(layer, is_scale=True), layers),
+        map_layers(lambda layer: keep(layer, is_scale=False), layers),
+        map_layers(lambda layer: keep(layer, is_scale=True), layers),
     )
 
 
@@ -152,15 +154,3 @@ def _spread_scales(p: MeshParallelism, scales: jax.Array) -> jax.Array:
         lambda _, maxima: (p.max_over_axes(maxima, *p.mesh),),
     )
     return spread(scales)
-
-
-def _map_layers(function: Callable[..., Tree], layers: Any, *others: Any) -> Any:
-    """Apply a function to each layer, or stack of layers, of nestings that are alike."""
-    if isinstance(layers, list):
-        return [_map_layers(function, *parts) for parts in zip(layers, *others, strict=True)]
-    if "loop" in layers:
-        return {
-            key: _map_layers(function, layers[key], *(other[key] for other in others))
-            for key in layers
-        }
-    return function(layers, *others)

@@ -7,6 +7,7 @@ vocabulary, n experts.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,8 @@ Axes = tuple[Dim, ...]
 
 BIAS = "_bias"  # after the name of the weight whose products or norms it is added to
 SCALE = "_scale"  # after the name of the weight in 8 bits whose products are multiplied by it
+# After the name of the weight beside which an adapter's two matrices multiply activations.
+ADAPTER_DOWN, ADAPTER_UP = "_adapter_down", "_adapter_up"
 
 # The mesh axes that split each dimension of each weight of a layer.
 ATTENTION: dict[str, Axes] = {
@@ -68,10 +71,25 @@ POSITIONS: Axes = (None, "fsdp")
 
 
 def get_weight_axes(w: Tree, name: str) -> Axes:
-    """Return the mesh axes that split each dimension of the weight ``name`` of a layer ``w``."""
+    """Return the mesh axes that split each dimension of the weight ``name`` of a layer ``w``.
+
+    The matrices of an adapter are divided as the dimensions that they share with its weight.
+    """
     mlp = EXPERTS if "router" in w else DENSE
     biases = BIASES | (EXPERT_BIASES if "router" in w else {})
-    return (ATTENTION | mlp | biases).get(name, (None,))  # else a norm
+    known = ATTENTION | mlp | biases
+    base = name.removesuffix(ADAPTER_DOWN).removesuffix(ADAPTER_UP)
+    summed = count_summed_dims(base)
+    if name == base + ADAPTER_DOWN:
+        return (*known[base][:summed], None)
+    if name == base + ADAPTER_UP:
+        return (None, *known[base][summed:])
+    return known.get(name, (None,))  # else a norm
+
+
+def count_summed_dims(name: str) -> int:
+    """Count the leading dimensions of a weight that its product with activations sums over."""
+    return 2 if name == "wo" else 1
 
 
 def _list_norms(m: DecoderModel) -> dict[str, int]:
@@ -237,25 +255,47 @@ def make_layers(m: DecoderModel, dtype: Any, scan: bool) -> Any:
     return {"first": first, "loop": stacks, "rest": last}
 
 
-def store_in_eight_bits(layer: Tree, dtype: Any, stacked: int) -> Tree:
+def store_in_eight_bits(layer: Tree, dtype: Any) -> Tree:
     """Store the dense weights that multiply activations in 8 bits, each with one f32 scale.
 
     Args:
         layer: The weights of a layer, or of a stack of layers.
         dtype: The type of 8 bits.
-        stacked: The number of leading dimensions of a stack.
     """
     stored: Tree = {}
     for name, weight in layer.items():
         if name not in ATTENTION | DENSE:
             stored[name] = weight
             continue
-        shape = (*weight.shape[:stacked], *(1 for _ in weight.shape[stacked:]))
+        stack, rest = weight.shape[: weight.stacked], weight.shape[weight.stacked :]
+        shape = (*stack, *(1 for _ in rest))
         stored[name] = replace(weight, dtype=dtype)
         stored[name + SCALE] = ShardedArray(shape, (None,) * len(shape))
     return stored
 
 
+def map_layers(function: Callable[..., Tree], layers: Any, *others: Any) -> Any:
+    """Apply a function to each layer, or stack of layers, of nestings that are alike."""
+    if isinstance(layers, list):
+        return [map_layers(function, *parts) for parts in zip(layers, *others, strict=True)]
+    if "loop" in layers:
+        return {
+            key: map_layers(function, layers[key], *(other[key] for other in others))
+            for key in layers
+        }
+    return function(layers, *others)
+
+
+def join_layers(layers: Any, others: Any) -> Any:
+    """Join the weights of layers with others of the same layers."""
+    return map_layers(lambda layer, more: {**layer, **more}, layers, others)
+
+
 def count_parameters(tree: Any) -> int:
     """Count the parameters in a tree of ``ShardedArray``."""
     return sum(weight.size for weight in jax.tree.leaves(tree))
+
+
+def count_model_parameters(m: DecoderModel, sequence: int) -> int:
+    """Count the parameters of a model, given the tokens of a sequence."""
+    return count_parameters(make_model_weights(m, None, make_layers(m, None, True), sequence))

@@ -11,6 +11,8 @@ XLA makes one library call or one Triton kernel of such a product of 8-bit float
 
 from __future__ import annotations
 
+import string
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,6 +54,21 @@ class DelayedWeight:
 
 
 @dataclass(frozen=True)
+class AdaptedWeight:
+    """A frozen weight beside which two matrices of low rank multiply activations, see ``adapters``.
+
+    Attributes:
+        frozen: The weight, a ``jax.Array`` or a ``QuantisedArray``.
+        down: The dimensions that the product sums over, and the rank.
+        up: The rank, and the dimensions of the result.
+    """
+
+    frozen: Any
+    down: jax.Array
+    up: jax.Array
+
+
+@dataclass(frozen=True)
 class ProductScheme:
     """How products with weights, and the two products of their gradients, are computed.
 
@@ -75,6 +92,8 @@ class ProductScheme:
     def multiply(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
         """Multiply activations by a weight, by a formula of ``jnp.einsum`` with two operands.
 
+        A weight that is stored in 8 bits has no gradient.
+
         Raises:
             UsageError: If scales follow from earlier steps and the weight has none.
         """
@@ -82,19 +101,24 @@ class ProductScheme:
             return self._multiply_delayed(formula, x, weight)
         operands, result = formula.split("->")
         left, right = operands.split(",")
+        is_frozen = isinstance(weight, QuantisedArray)
 
-        def compute_product(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
+        def compute_product(x: jax.Array, weight: Any) -> tuple[jax.Array, Any]:
             a = self._quantise(x, self.forward, left, result)
             b = self._quantise(weight, self.forward, right, result)
+            if is_frozen:
+                return multiply_arrays(a, b, result, x.dtype), (None, b)
             # With one scale for an array, its 8 bits serve the products of the gradients too.
             residuals = (x, weight) if self.by_channel else (a, b)
             return multiply_arrays(a, b, result, x.dtype), residuals
 
-        def compute_gradients(residuals: Any, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def compute_gradients(residuals: Any, gradient: jax.Array) -> tuple[jax.Array, Any]:
             x, weight = residuals
             g = self._quantise(gradient, self.gradient, result, left)
             b = self._quantise(weight, self.forward, right, left)
             x_gradient = multiply_arrays(g, b, left, gradient.dtype)
+            if is_frozen:
+                return x_gradient, None
             if not self.weight_gradients:
                 letters = (left, result, right)
                 return x_gradient, contract_arrays(x, gradient, letters, gradient.dtype)
@@ -168,6 +192,27 @@ def multiply_weight(
     if isinstance(weight, QuantisedArray):
         weight = replace(weight, letters=formula.split("->")[0].split(",")[1])
     return scheme.multiply(formula, x, weight) if scheme else jnp.einsum(formula, x, weight)
+
+
+def multiply_adapter(
+    formula: str, x: jax.Array, adapter: AdaptedWeight, name_value: Callable[[jax.Array], jax.Array]
+) -> jax.Array:
+    """Multiply activations by the two matrices of an adapter.
+
+    Args:
+        formula: That of the product with the frozen weight.
+        x: The activations.
+        adapter: The weight with its adapter.
+        name_value: Names what is between both products, for policies of rematerialisation.
+    """
+    operands, result = formula.split("->")
+    left, right = operands.split(",")
+    rank = next(letter for letter in string.ascii_lowercase if letter not in left + right)
+    summed = "".join(letter for letter in right if letter not in result)
+    kept = "".join(letter for letter in left if letter not in summed)
+    rest = "".join(letter for letter in right if letter in result)
+    low = jnp.einsum(f"{left},{summed}{rank}->{kept}{rank}", x, adapter.down)
+    return jnp.einsum(f"{kept}{rank},{rank}{rest}->{result}", name_value(low), adapter.up)
 
 
 def quantise_array(x: jax.Array, dtype: Any, letters: str, summed: str) -> QuantisedArray:

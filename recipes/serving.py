@@ -17,9 +17,10 @@ from hespas.recipes.expert_layers import ExpertDispatch
 from hespas.recipes.language_models import DecoderModel, ModelSizes
 from hespas.recipes.layer_weights import (
     Tree,
-    count_parameters,
+    count_model_parameters,
     make_layers,
     make_model_weights,
+    map_layers,
     store_in_eight_bits,
 )
 from hespas.recipes.parallel import (
@@ -108,10 +109,8 @@ class ServingOptions:
     def make_decoder_weights(self, m: DecoderModel, sequence: int) -> Tree:
         dtype = DTYPES[self.dtype]
         layers = make_layers(m, dtype, self.scan)
-        if self.weights and self.scan:
-            layers = store_in_eight_bits(layers, EIGHT_BITS, stacked=1)
-        elif self.weights:
-            layers = [store_in_eight_bits(layer, EIGHT_BITS, stacked=0) for layer in layers]
+        if self.weights:
+            layers = map_layers(lambda layer: store_in_eight_bits(layer, EIGHT_BITS), layers)
         return make_model_weights(m, dtype, layers, sequence)
 
     def make_key_value_cache(self, m: DecoderModel, rows: int, context: int) -> Any:
@@ -177,7 +176,7 @@ def collect_serving_facts(
 ) -> dict[str, int]:
     """Collect the facts of a step; bytes are those of all devices together, without copies."""
     return {
-        "parameters": count_parameters(make_model_weights(m, None, make_layers(m, None, True), 0)),
+        "parameters": count_model_parameters(m, 0),
         "tokens_per_step": tokens,
         "flops_per_step": flops,
         "cache_bytes": count_tree_bytes(cache),

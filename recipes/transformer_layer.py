@@ -35,19 +35,28 @@ from hespas.recipes.eager_operators import (
 from hespas.recipes.language_models import DecoderModel
 from hespas.recipes.latent_attention import project_latent_heads
 from hespas.recipes.layer_ops import ACTIVATIONS, apply_gate, apply_norm
-from hespas.recipes.layer_weights import BIAS, SCALE, Tree, get_weight_axes
+from hespas.recipes.layer_weights import (
+    ADAPTER_DOWN,
+    ADAPTER_UP,
+    BIAS,
+    SCALE,
+    Tree,
+    get_weight_axes,
+)
 from hespas.recipes.parallel import RECEIVED, MeshParallelism
 from hespas.recipes.quantised_products import (
+    AdaptedWeight,
     ProductScheme,
     QuantisedArray,
+    multiply_adapter,
     multiply_weight,
 )
-from hespas.recipes.rematerialisation import CONTEXT, RESIDUAL, name_heads
+from hespas.recipes.rematerialisation import CONTEXT, LOW_RANK, RESIDUAL, name_heads
 from hespas.recipes.ring_attention import AttentionRing, make_cudnn_kernels
 from hespas.recipes.ring_products import TokenParts, TokenRing
 from hespas.support.errors import UsageError
 
-WeightGetter = Callable[[str], Any]  # of a jax.Array, a QuantisedArray or a DelayedWeight
+WeightGetter = Callable[[str], Any]  # a jax.Array or a class of quantised_products
 Mlp = Callable[[jax.Array, WeightGetter], tuple[jax.Array, jax.Array | None]]
 
 
@@ -97,6 +106,12 @@ class TransformerLayer:
         """Make the function that gathers a weight of ``w`` by its name."""
 
         def gather_layer_weight(name: str) -> Any:
+            if name + ADAPTER_DOWN not in w:
+                return gather_whole_weight(name)
+            matrices = map(gather_whole_weight, (name + ADAPTER_DOWN, name + ADAPTER_UP))
+            return AdaptedWeight(gather_whole_weight(name), *matrices)
+
+        def gather_whole_weight(name: str) -> Any:
             if self.scheme and name + PRODUCT_SCALES in w:
                 return gather_delayed_weight(self.p, self.scheme, w, name, self.dtype)
             stored, scale = w[name], w.get(name + SCALE)
@@ -270,15 +285,17 @@ class TransformerLayer:
         hidden = checkpoint_name(hidden, "mlp_hidden")
         return self._multiply_rows("bsf,fe->bse", hidden, get("down"))
 
-    def multiply_weight(
-        self, formula: str, x: jax.Array | TokenParts, weight: jax.Array
-    ) -> jax.Array:
+    def multiply_weight(self, formula: str, x: jax.Array | TokenParts, weight: Any) -> jax.Array:
         """Multiply activations by a weight of a layer, by a formula of ``jnp.einsum``."""
         if isinstance(x, TokenParts):
-            return x.map_parts(lambda part: multiply_weight(self.scheme, formula, part, weight))
-        return multiply_weight(self.scheme, formula, x, weight)
+            return x.map_parts(lambda part: self.multiply_weight(formula, part, weight))
+        if not isinstance(weight, AdaptedWeight):
+            return multiply_weight(self.scheme, formula, x, weight)
+        product = multiply_weight(self.scheme, formula, x, weight.frozen)
+        change = multiply_adapter(formula, x, weight, lambda low: checkpoint_name(low, LOW_RANK))
+        return self._run_operator(jnp.add, product, change)
 
-    def _multiply_rows(self, formula: str, x: jax.Array, weight: jax.Array) -> jax.Array:
+    def _multiply_rows(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
         """Multiply by a weight whose rows ``tensor`` splits, and sum the results."""
         ring = self._find_ring()
         if ring is None:

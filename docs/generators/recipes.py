@@ -41,8 +41,8 @@ them; XLA turns these pairs into reduce-scatters later, for GPUs and TPUs.
 
 `parameters`, `tokens_per_step` (or `images_per_step`) and `flops_per_step` are reported with the
 export. The last counts the matrix products and convolutions of all devices; a training step counts
-three times its forward pass. Recomputation by `remat`, the fill of a pipeline and unused capacity
-of experts are not included.
+three times its forward pass, or what remains of it with adapters (below). Recomputation by `remat`,
+the fill of a pipeline and unused capacity of experts are not included.
 """
 
 MODELS_HEAD = """
@@ -95,6 +95,31 @@ each of the `microbatches + stages - 1` steps of its loop, forward and backward.
 all_reduce for the gradient of each parameter, and one forward and one backward for each batch norm.
 """
 
+ADAPTERS = """
+## Adapters beside frozen weights
+
+With `lora_rank`, a step of llama, gpt or gemma trains adapters only: LoRA (arXiv 2106.09685).
+`lora_targets` selects the projections of a layer that have one. The product with such a projection
+is the sum of the product with the weight, which is frozen, and of two products whose inner width is
+the rank. Queries, keys and values have adapters of their own.
+
+```sh
+hespas export llama --model llama2-70b --mesh data=2,tensor=4 --set lora_rank=16 \\
+  --set products=fp8 --set scan=true --set sequence=8192 -o lora.mlir.xz
+```
+
+The gradients of activations go through both products. A frozen weight has no gradient, so that its
+product has two thirds of the usual work, and no optimiser state. It is stored in the type in which
+products read it: with `products`, those of layers in 8 bits with one scale, the others in
+`compute_dtype`. The mesh divides frozen weights as trained ones, and an adapter as the dimensions
+that it shares with its weight. `zero1`, `accumulate`, `weights_dtype` and the collectives of
+gradients concern adapters alone. The inputs of adapters have no dropout, and their factor
+alpha / rank is 1.
+
+`parameters` counts the weights of the model and the adapters. `flops_per_step` counts three times
+the forward pass without the gradients of frozen weights.
+"""
+
 MEASURED = """
 ## Time and memory of an export
 
@@ -119,7 +144,7 @@ def render_page() -> str:
     """Return the text of the page."""
     parts = [HEAD]
     parts += map(_render_recipe, RECIPES)
-    parts += [MODELS_HEAD, *map(_render_model, MODELS), COLLECTIVES, MEASURED]
+    parts += [MODELS_HEAD, *map(_render_model, MODELS), COLLECTIVES, ADAPTERS, MEASURED]
     return "".join(parts)
 
 

@@ -860,7 +860,59 @@ def test_names_of_models_may_be_written_in_other_ways(model, family, published):
 def test_models_that_only_begin_like_a_family_are_refused():
     for model in ("llama4-17b-16e", "Gemma 3n E4B"):
         assert "no recipe builds" in plan_case(model=model).reasons["model"]
-    assert "LoRA" in plan_case(framework="Paxml (JAX/XLA:GPU), LoRA").reasons["model"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "options"),
+    [
+        (
+            {"notes": "LoRA rank 16 on attention (qkv and dense)"},
+            {"lora_rank": "16", "lora_targets": "attention"},
+        ),
+        (
+            {"notes": "LoRA, r=8, all linear layers", "framework": "PyTorch torchtitan"},
+            {"lora_rank": "8", "lora_targets": "all"},
+        ),
+        (
+            {"model": "llama2-7b-lora", "framework": "PyTorch FSDP2 (NeMo Automodel)"},
+            {"lora_rank": "16", "lora_targets": "all"},
+        ),
+        (  # no adapter has scales of earlier steps
+            {
+                "notes": "LoRA rank 4 on attention", "framework": "Paxml (JAX/XLA:GPU)",
+                "precision": "fp8",
+            },
+            {"lora_rank": "4", "lora_targets": "attention", "products": "fp8"},
+        ),
+        ({"notes": "lower rank of 8 hosts"}, {}),
+    ],
+)  # fmt: skip
+def test_rows_that_train_adapters_say_which(texts, options):
+    plan = plan_case(**texts)
+    assert not plan.reasons
+    known = {name: plan.workload.options.get(name) for name in options}
+    assert known == options
+    assert ("lora_rank" in plan.workload.options) == bool(options)
+    is_stated = "automodel" not in texts.get("framework", "").lower()
+    assert ("adapters of rank 16 on all projections" in str(plan.assumptions)) != is_stated
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ({"framework": "Paxml (JAX/XLA:GPU), LoRA"}, "(LoRA) whose rank and projections"),
+        ({"notes": "LoRA rank 16"}, "(LoRA) whose rank and projections"),
+        ({"notes": "QLoRA rank 16 on attention"}, "4 bits"),
+        ({"model": "mixtral-8x7b", "notes": "LoRA rank 16 on attention"}, "the recipe moe has no"),
+        (
+            {"parallelism": "dp=2;pp=8", "notes": "LoRA rank 16 on attention"},
+            "no program of a pipeline",
+        ),
+        ({"precision": "fp8 rowwise", "notes": "LoRA rank 16 on attention"}, "for each row"),
+    ],
+)
+def test_adapters_without_a_program_say_why(texts, reason):
+    assert reason in " ".join(plan_case(**texts).reasons.values())
 
 
 def test_a_defect_in_the_plan_of_a_row_does_not_end_the_run(monkeypatch, tmp_path):

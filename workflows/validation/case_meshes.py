@@ -159,7 +159,7 @@ def divides_tokens(case: TrainingCase) -> bool:
     """Return whether the devices of tensor parallelism divide the tokens too, as ``sp=8;tp=8``.
 
     They always do in torchtitan (``parallelize_llama``: SequenceParallel norms). In Megatron Core
-    ``sp`` is not a size but the option ``sequence_parallel``, so that ``sp=1`` sets it.
+    ``sp`` is not a size but the option ``sequence_parallel``, so that ``sp=1`` sets it too.
     """
     sizes = read_axis_sizes(case.get_text("parallelism"), 1)
     framework = case.framework.name
@@ -170,7 +170,7 @@ def divides_tokens(case: TrainingCase) -> bool:
     if framework == TORCHTITAN:
         return True
     is_option = framework == MEGATRON and "core" in case.get_text("framework").lower()
-    return sizes.get("sp", 0) == (1 if is_option else sizes["tp"])
+    return sizes.get("sp", 0) in ((1, sizes["tp"]) if is_option else (sizes["tp"],))
 
 
 _MESH_AXES = {"dp": "data", "fsdp": "fsdp", "cp": "context", "ep": "expert", "tp": "tensor"}

@@ -18,6 +18,7 @@ from hespas.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.validation.case_adapters import choose_adapters
 from hespas.workflows.validation.case_flags import (
     choose_gpu_options,
     choose_tpu_options,
@@ -65,7 +66,6 @@ RECIPE_SIZES = {
     "head_dim": "head_dim", "ffn": "mlp", "vocab": "vocab",
 }  # fmt: skip
 DEFAULT_SEQUENCE = 4096  # as the recipes
-_ADAPTERS = re.compile(r"\bq?lora\b")
 
 
 def plan_case_program(
@@ -117,11 +117,8 @@ def _plan_decoder(
     if recipe == "t5":
         case, own = read_stacks(outcome)
     sizes = _plan_sizes(case, outcome)
-    if _ADAPTERS.search(case.join_words("model", "framework", "precision", "notes")):
-        outcome.reasons["model"] = (
-            "no recipe trains adapters of low rank (LoRA) beside frozen weights"
-        )
     precision = read_precision(outcome)
+    adapters = choose_adapters(outcome, recipe, precision)
     mesh = read_mesh(outcome, recipe)
     if "context" in mesh and case.framework.name == MAXTEXT:
         outcome.assumptions.append("weights are divided by fsdp, not by the devices of context too")
@@ -139,6 +136,7 @@ def _plan_decoder(
         return None
     if precision.get("products") == "fp8_delayed" and (
         recipe not in DENSE_DECODERS
+        or adapters
         or {"accumulate", "zero1", "reduce_dtype"} & {*precision, *optimiser, *batch}
     ):
         precision = {**precision, "products": "fp8"}
@@ -151,6 +149,7 @@ def _plan_decoder(
         **precision,
         **optimiser,
         **choose_state_types(outcome, mesh),
+        **adapters,
         **(
             {
                 **choose_operator_options(outcome, precision),
