@@ -62,6 +62,7 @@ class PipelineCell:
         system: The network, a preset or a folder.
         straggler: How many times as long the compute of one slow rank takes, to find the rank that
             costs most; None for no such search.
+        overlap_updates: Whether gradients are reduced, and weights gathered, alongside tasks.
         programs: The programs of each stage to make; () if there are files.
         figures: What ``estimate_pipelines`` has computed; empty before, and with an error.
         error: Why there are no figures.
@@ -72,6 +73,7 @@ class PipelineCell:
     files: Sequence[StageFiles]
     system: str
     straggler: float | None = None
+    overlap_updates: bool = False
     programs: Sequence[Mapping[StagePart, StudyProgram]] = ()
     figures: Figures = field(default_factory=dict)
     error: HespasError | None = None
@@ -160,6 +162,7 @@ def make_cell(
         "system": compute_system_digest(configs.load_system(pipeline.system)),
         **describe_options(pipeline.config.model_copy(update={"split": SPLIT})),
         "straggler": pipeline.straggler,
+        "overlap_updates": pipeline.overlap_updates,
     }
     config = pipeline.config.model_dump(exclude_unset=True)
     return make_estimate_cell(
@@ -172,6 +175,7 @@ def make_cell(
             "files": files,
             "system": pipeline.system,
             "straggler": pipeline.straggler,
+            "overlap_updates": pipeline.overlap_updates,
         },
         RESULT,
         estimator,
@@ -195,12 +199,15 @@ def compute_pipeline(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
         config, build_schedule(*payload["schedule"]), payload["files"], payload["system"]
     )
     schedule, factor = pipeline.schedule, payload["straggler"]
+    overlap: bool = payload["overlap_updates"]
     network = choose_pipeline_network(pipeline.system, config)
     config = add_job_devices(config, network.system.device_count)
     known = _programs.get_or_make(repr(config), dict)
     stages = estimate_stages(pipeline.files, config, known)
-    figures = estimate_pipeline(schedule, stages, network, pipeline.node)
+    figures = estimate_pipeline(schedule, stages, network, pipeline.node, overlap_updates=overlap)
     if factor is not None:
-        rank, step_time_s = find_worst_straggler(schedule, stages, network, factor)
+        rank, step_time_s = find_worst_straggler(
+            schedule, stages, network, factor, overlap_updates=overlap
+        )
         figures = {**figures, "straggler_rank": rank, "straggler_step_time_s": step_time_s}
     return {"figures": figures}

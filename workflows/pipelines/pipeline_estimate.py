@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hespas import configs
+from hespas.chakra.schema import CollectiveCommType
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,
@@ -56,6 +57,7 @@ from hespas.workflows.step_facts import StepFacts, StepWork, add_network_error, 
 
 Figures = Mapping[str, Any]
 """The figures of a pipeline by name; ``ranks`` holds those of each rank."""
+_REDUCTIONS = (CollectiveCommType.ALL_REDUCE, CollectiveCommType.REDUCE_SCATTER)
 _KIND_TITLES: Mapping[TaskKind, str] = {
     "forward": "F", "backward": "B", "input_gradient": "B", "weight_gradient": "W",
 }  # fmt: skip
@@ -82,6 +84,8 @@ def estimate_pipeline(
     stages: Sequence[StageEstimate],
     network: SimulatedNetwork,
     node: NodeSpec,
+    *,
+    overlap_updates: bool = False,
 ) -> Figures:
     """Simulate a step, and return its figures by name; None for what is not known.
 
@@ -90,11 +94,12 @@ def estimate_pipeline(
         stages: The estimates of the programs of each stage.
         network: The network; its devices are those of all ranks.
         node: The type of device.
+        overlap_updates: As of ``PipelineTraces``.
 
     Raises:
         HespasError: A stage lacks a program, or the system has another number of devices.
     """
-    traces, result = simulate_pipeline(schedule, stages, network)
+    traces, result = simulate_pipeline(schedule, stages, network, overlap_updates=overlap_updates)
     ranks = _measure_ranks(schedule, stages, traces, result, node)
     busiest = max(ranks, key=lambda rank: rank["compute_s"])
     device_speeds = network.system.list_device_speeds()
@@ -131,6 +136,7 @@ def simulate_pipeline(
     network: SimulatedNetwork,
     slowdowns: Mapping[int, float] | None = None,
     *,
+    overlap_updates: bool = False,
     intervals: bool = True,
 ) -> tuple[PipelineTraces, SimulationResult]:
     """Return the traces of the ranks, and the result of their simulation.
@@ -140,12 +146,13 @@ def simulate_pipeline(
         stages: The estimates of the programs of each stage.
         network: The network; its devices are those of all ranks.
         slowdowns: By rank, how many times as long its compute takes; 1 for ranks left out.
+        overlap_updates: As of ``PipelineTraces``.
         intervals: Whether the result has the times of single nodes.
 
     Raises:
         HespasError: As of ``estimate_pipeline``.
     """
-    traces = PipelineTraces(schedule, stages, slowdowns or {})
+    traces = PipelineTraces(schedule, stages, slowdowns or {}, overlap_updates=overlap_updates)
     programs = [InMemoryPrograms(trace) for trace in traces.ranks]
     options = replace(
         network.choice.options, intervals=intervals and network.choice.options.intervals
@@ -161,6 +168,8 @@ def find_worst_straggler(
     stages: Sequence[StageEstimate],
     network: SimulatedNetwork,
     factor: float,
+    *,
+    overlap_updates: bool = False,
 ) -> tuple[int, float]:
     """Find the rank that costs most if its compute takes ``factor`` times as long.
 
@@ -172,7 +181,14 @@ def find_worst_straggler(
     """
     step_times_s = {}
     for rank in range(schedule.ranks):
-        _, result = simulate_pipeline(schedule, stages, network, {rank: factor}, intervals=False)
+        _, result = simulate_pipeline(
+            schedule,
+            stages,
+            network,
+            {rank: factor},
+            overlap_updates=overlap_updates,
+            intervals=False,
+        )
         step_times_s[rank] = result.step_time_ns * 1e-9
     worst = max(step_times_s, key=step_times_s.__getitem__)
     return worst, step_times_s[worst]
@@ -375,6 +391,51 @@ class _RankTrace:
     groups: dict[tuple[int, ...], int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class UpdateParts:
+    """The ids of the steps of an optimiser that need not run in its place.
+
+    Attributes:
+        reductions: The reductions of gradients, and what they read: they need the gradients only.
+        gathers: The gathers of weights, and what reads them: only the next step needs them.
+    """
+
+    reductions: frozenset[int]
+    gathers: frozenset[int]
+
+
+def divide_update(program: ProgramTrace) -> UpdateParts:
+    """Find the steps of an optimiser that may run alongside the tasks of its rank.
+
+    The reductions are those that read the result of no other collective, such as the norm of all
+    gradients does. The gathers are those that no reduction reads.
+    """
+    kinds = {
+        step.id: step.content.comm_type
+        for step in program.steps
+        if isinstance(step.content, CollectiveContent)
+    }
+    communicated: set[int] = set()
+    for step in program.steps:
+        if any(d in kinds or d in communicated for d in step.deps):
+            communicated.add(step.id)
+    reductions: set[int] = set()
+    is_reduced: set[int] = set()  # what a reduction reads
+    for step in reversed(program.steps):
+        is_reduction = kinds.get(step.id) in _REDUCTIONS
+        if step.id not in communicated and (is_reduction or step.id in reductions):
+            reductions.update((step.id, *step.deps))
+        if is_reduction or step.id in is_reduced:
+            is_reduced.update(step.deps)
+    gathers: set[int] = set()
+    for step in program.steps:
+        is_gather = kinds.get(step.id) == CollectiveCommType.ALL_GATHER
+        is_free = step.id not in reductions | is_reduced
+        if is_free and (is_gather or not gathers.isdisjoint(step.deps)):
+            gathers.add(step.id)
+    return UpdateParts(frozenset(reductions), frozenset(gathers))
+
+
 class PipelineTraces:
     """The traces of all ranks.
 
@@ -389,8 +450,18 @@ class PipelineTraces:
         schedule: PipelineSchedule,
         stages: Sequence[StageEstimate],
         slowdowns: Mapping[int, float],
+        *,
+        overlap_updates: bool = False,
     ) -> None:
-        """Build the traces; ``slowdowns`` are as of ``simulate_pipeline``.
+        """Build the traces.
+
+        Args:
+            schedule: The schedule.
+            stages: The estimates of the programs of each stage.
+            slowdowns: As of ``simulate_pipeline``.
+            overlap_updates: Whether the gradients of a stage are reduced as soon as its last task
+                has ended, and its weights are gathered just before its first task, as in one of
+                many steps. The collectives of the stages of a rank run one after another.
 
         Raises:
             HespasError: A stage lacks a program, or has nothing to send.
@@ -413,8 +484,19 @@ class PipelineTraces:
         self._messages: dict[StageTask, int] = {}  # what a task receives
         self.ranks = [rank.trace for rank in self._ranks]
         self.tasks: dict[StageTask, range] = {}
+        self._parts: dict[int, UpdateParts] = {}
+        self._gathered: dict[int, tuple[int, ...]] = {}  # what the first task of a stage waits for
+        self._reduced: dict[int, tuple[int, ...]] = {}  # by rank, the last reductions
+        self._reduced_ids: dict[int, dict[int, int]] = {}  # by stage
+        last: dict[int, StageTask] = {}
+        if overlap_updates:
+            last = {task.stage: task for tasks in schedule.tasks for task in tasks}
+            for rank in range(schedule.ranks):
+                self._append_gathers(rank)
         for task in schedule.order_tasks():
             self._append_task(task)
+            if last.get(task.stage) == task:
+                self._append_reductions(task.stage)
         self.updates = [self._append_updates(rank) for rank in range(schedule.ranks)]
 
     def _append_task(self, task: StageTask) -> None:
@@ -423,19 +505,90 @@ class PipelineTraces:
         received = self._messages.pop(task, None)
         if received is not None:
             rank.sinks = (*rank.sinks, received)
+        rank.sinks += self._gathered.pop(task.stage, ())
         title = f"{_KIND_TITLES[task.kind]}{task.microbatch} stage {task.stage}: "
         program = self._stages[task.stage].get_program(task.kind)
         self.tasks[task] = self._append_program(rank, program.trace, title)
         self._append_message(task)
 
-    def _append_updates(self, number: int) -> range:
-        """Append the optimisers of the stages of a rank."""
-        rank, first = self._ranks[number], self._next
+    def _append_gathers(self, number: int) -> None:
+        """Append the gathers of the weights of a rank, which the first task of each stage reads."""
+        before: tuple[int, ...] = ()
         for stage in self._schedule.list_stages(number):
             update = self._stages[stage].programs.get(UPDATE)
             if update is not None:
-                self._append_program(rank, update.trace, f"update stage {stage}: ")
+                self._parts[stage] = parts = divide_update(update.trace)
+                ids = self._append_steps(number, stage, parts.gathers, before, {})
+                before = self._gathered[stage] = self._list_sinks(update.trace, ids) or before
+
+    def _append_reductions(self, stage: int) -> None:
+        """Append the reductions of the gradients of a stage, whose last task was appended."""
+        update = self._stages[stage].programs.get(UPDATE)
+        if update is not None:
+            number = self._schedule.find_rank(stage)
+            inputs = (*self._ranks[number].sinks, *self._reduced.get(number, ()))
+            ids = self._append_steps(number, stage, self._parts[stage].reductions, inputs, {})
+            self._reduced_ids[stage] = ids
+            sinks = self._list_sinks(update.trace, ids)
+            self._reduced[number] = sinks or self._reduced.get(number, ())
+
+    def _append_updates(self, number: int) -> range:
+        """Append the optimisers of the stages of a rank, without what was appended already."""
+        rank, first = self._ranks[number], self._next
+        rank.sinks += self._reduced.get(number, ())
+        for stage in self._schedule.list_stages(number):
+            update = self._stages[stage].programs.get(UPDATE)
+            if update is None:
+                continue
+            title = f"update stage {stage}: "
+            parts = self._parts.get(stage)
+            if parts is None:
+                self._append_program(rank, update.trace, title)
+                continue
+            rest = {step.id for step in update.trace.steps} - parts.reductions - parts.gathers
+            known = self._reduced_ids.get(stage, {})
+            ids = self._append_steps(number, stage, rest, rank.sinks, known)
+            rank.sinks = self._list_sinks(update.trace, ids) or rank.sinks
         return range(first, self._next)
+
+    def _append_steps(
+        self,
+        number: int,
+        stage: int,
+        chosen: Collection[int],
+        inputs: tuple[int, ...],
+        known: Mapping[int, int],
+    ) -> dict[int, int]:
+        """Append steps of the optimiser of a stage; return their ids by those in its program.
+
+        Args:
+            number: The rank.
+            stage: The stage.
+            chosen: The steps.
+            inputs: What a step without another predecessor waits for.
+            known: The ids of steps that were appended before.
+        """
+        rank, first = self._ranks[number], self._next
+        program = self._stages[stage].programs[UPDATE].trace
+        ids: dict[int, int] = {}
+        for step in program.steps:
+            if step.id not in chosen:
+                continue
+            ids[step.id] = appended = first + step.id
+            places = (ids.get(d, known.get(d)) for d in step.deps)
+            deps = tuple(sorted(place for place in places if place is not None)) or inputs
+            content = self._place_content(rank, program, step.content, f"update stage {stage}: ")
+            rank.trace.steps.append(TraceStep(appended, deps, content))
+            if step.id in program.chain:
+                rank.trace.chain[appended] = appended  # may run alongside all others
+            self._next = appended + 2
+        return ids
+
+    @staticmethod
+    def _list_sinks(program: ProgramTrace, ids: Mapping[int, int]) -> tuple[int, ...]:
+        """Return the ids of the steps that no other of these steps waits for."""
+        read = {d for step in program.steps if step.id in ids for d in step.deps}
+        return tuple(number for at, number in ids.items() if at not in read)
 
     def _append_program(self, rank: _RankTrace, program: ProgramTrace, title: str) -> range:
         """Append one execution of a program, which waits for the sinks of the rank."""

@@ -512,6 +512,12 @@ class PipelineRequest(PoolOptions):
         description="also find the rank that delays the step most if its compute takes FACTOR "
         "times as long",
     )
+    overlap_updates: bool = Field(
+        default=False,
+        description="reduce the gradients of a stage as soon as its last task has ended, and "
+        "gather its weights just before its first task, alongside the other tasks (Megatron's "
+        "--overlap-grad-reduce and --overlap-param-gather); default: both after all tasks",
+    )
 
     def list_microbatches(self) -> list[int]:
         """List the numbers of microbatches to try."""
@@ -627,7 +633,9 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
             files = []
             stages = plan_stage_workloads(model, schedule, row.stage_layers)
         config = program_forms.make_run_config(request.run, request.form, node=request.node)
-        cell = PipelineCell(config, schedule, files, system, request.straggler)
+        cell = PipelineCell(
+            config, schedule, files, system, request.straggler, request.overlap_updates
+        )
         cell.make_programs(stages, request.form, request.run)
         row.cell = cell
     except HespasError as error:

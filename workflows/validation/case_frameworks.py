@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hespas.workflows.validation.training_cases import TrainingCase
 
 MAXTEXT, MEGATRON, TORCHTITAN, COMPOSER = "maxtext", "megatron", "torchtitan", "composer"
-T5X, PAXML, AXLEARN = "t5x", "paxml", "axlearn"
+T5X, PAXML, AXLEARN, NEMO = "t5x", "paxml", "axlearn", "nemo"
 
 # PyTorch's selective checkpoint of operators keeps every second linear layer of a block and the
 # output of attention (torchtitan: distributed/activation_checkpoint.py).
@@ -36,6 +36,8 @@ class TrainingFramework:
         loss_metrics: How many metrics compute the loss of each microbatch again.
         default_remat: Its rematerialisation unless a row states another; "" if it is not known.
         selective_remat: What it calls selective rematerialisation; "" if it is not known.
+        overlaps_updates: Whether ranks of a pipeline reduce gradients and gather weights alongside
+            their tasks.
         has_narrow_logits: Whether logits have the type of activations: the result of a linear layer
             in PyTorch, and of a product in Paxml (FullSoftmax.get_logits of praxis) and AXLearn
             (Embedding.attend). The loss is computed in f32.
@@ -50,6 +52,7 @@ class TrainingFramework:
     loss_metrics: int = 0
     default_remat: str = ""
     selective_remat: str = ""
+    overlaps_updates: bool = False
     has_narrow_logits: bool = False
 
 
@@ -60,6 +63,10 @@ class TrainingFramework:
 # computes attention again, which a fused kernel does anyhow, and keeps the rest. Composer updates
 # its metrics after each microbatch (_train_microbatch of composer/trainer/trainer.py), of which the
 # models of llm-foundry have two (LanguageCrossEntropy and LanguagePerplexity in modeling_mpt.py).
+# NeMo runs Megatron Core, but its performance recipes and NVIDIA's submissions to MLPerf sum
+# gradients in bf16, and overlap these sums and the gathers of weights with compute
+# (grad_reduce_in_fp32 of NVIDIA/NeMo; mlcommons/training_results_v4.0 NVIDIA/benchmarks/gpt3/
+# implementations/nemo/conf/optim/distributed_fused_adam.yaml). Rows name it before Megatron.
 FRAMEWORKS = (
     TrainingFramework(MAXTEXT, "maxtext", uses_xla=True, default_remat="full"),
     TrainingFramework(
@@ -72,9 +79,12 @@ FRAMEWORKS = (
         default_remat=OPERATOR_POLICY, selective_remat=OPERATOR_POLICY,
     ),
     TrainingFramework(
+        NEMO, "nemo", is_eager=True, default_remat="none", selective_remat="none",
+        overlaps_updates=True,
+    ),
+    TrainingFramework(
         MEGATRON, "megatron", is_eager=True, default_remat="none", selective_remat="none"
     ),
-    TrainingFramework("nemo", "nemo", is_eager=True, default_remat="none", selective_remat="none"),
     TrainingFramework(T5X, "t5x", uses_xla=True, default_remat="none"),
     TrainingFramework("easylm", "easylm", uses_xla=True, default_remat="full"),
     TrainingFramework("levanter", "levanter", uses_xla=True, default_remat="full"),

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 from hespas import configs
 from hespas.recipes.published_models import MODELS
-from hespas.workflows.validation.case_frameworks import MAXTEXT, MEGATRON, PAXML, TORCHTITAN
+from hespas.workflows.validation.case_frameworks import (
+    MAXTEXT,
+    MEGATRON,
+    NEMO,
+    PAXML,
+    TORCHTITAN,
+)
 from hespas.workflows.validation.case_meshes import read_stage_counts
 from hespas.workflows.validation.case_systems import find_node
 
@@ -120,14 +126,16 @@ def choose_optimiser_state(outcome: CaseOutcome, precision: Mapping[str, str]) -
 
     Megatron's distributed optimiser, which ``zero1`` stands for there, keeps the weights in the
     type of activations with a copy in f32, and sums gradients in f32. Megatron Core reads and
-    divides the gradients before that.
+    divides the gradients before that. NeMo sums them in bf16.
     """
     case = outcome.case
     is_divided = re.search(r"zero-?1", case.get_text("parallelism").lower())
     options = {"zero1": "true"} if is_divided else {}
-    if case.framework.name == MEGATRON:
+    if case.framework.name in (MEGATRON, NEMO):
         stored = precision.get("compute_dtype", "bf16")
-        options |= {"weights_dtype": stored, "master": "true", "reduce_dtype": "f32"}
+        options |= {"weights_dtype": stored, "master": "true"}
+    if case.framework.name == MEGATRON:
+        options["reduce_dtype"] = "f32"
         if is_divided and "core" in case.get_text("framework").lower():
             options["checked_gradients"] = "true"
     return options

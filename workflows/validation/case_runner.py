@@ -285,7 +285,14 @@ def _predict_pipelines(
                 {part: _make_program(outcome, options, workload) for part, workload in one.items()}
                 for one in outcome.stage_workloads
             ]
-            cell = PipelineCell(config, outcome.schedule, (), system, programs=programs)
+            cell = PipelineCell(
+                config,
+                outcome.schedule,
+                (),
+                system,
+                overlap_updates=outcome.case.framework.overlaps_updates,
+                programs=programs,
+            )
             cells.append((outcome, cell))
         except Exception as error:
             outcome.reasons["run"] = _describe_exception(error)
