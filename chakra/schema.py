@@ -20,6 +20,7 @@ VERSION = "0.0.4"  # in GlobalMetadata; readers ignore it
 
 VALUE = "value"  # the oneof of AttributeProto
 NETWORK_KEY = "network"  # what carries a collective, other than the links between devices
+SECOND_STREAM = "second stream"  # these links, beside the other collectives of a device
 COPY_ROUNDS_KEY = "copy_rounds"  # loads in sequence of a kernel that copies between devices
 MAX_TAG = 500_000_000  # ASTRA-sim's limit of message tags
 FIRST_VALUE = 3  # AttributeProto: each scalar kind has a value field and, one up, a list field

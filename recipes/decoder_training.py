@@ -63,7 +63,7 @@ MESH_AXES = MeshAxes(AXES)
 
 Partitioning = Literal["manual", "auto"]
 Optimiser = Literal["adamw", "lamb"]
-Products = Literal["fp8", "fp8_delayed", "fp8_rowwise", "fp8_static", "int8"]
+Products = Literal["fp8", "fp8_delayed", "fp8_rowwise", "fp8_static", "fp8_te", "int8"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ class TrainingOptions:
     products: Annotated[
         Products | None, "type of products with weights, by default compute_dtype; fp8: one scale "
         "for an array, E4M3 and E5M2 for gradients; fp8_delayed: scales from earlier steps; "
-        "fp8_static: constant scales but of gradients; fp8_rowwise, int8: one for each row"
+        "fp8_static: constant scales but of gradients; fp8_te: scales that are known, operands "
+        "kept in 8 bits; fp8_rowwise, int8: one for each row"
     ] = None  # fmt: skip
     logits_dtype: Annotated[Dtype, "type of the logits; the loss is computed in f32"] = "f32"
     vocab_tiles: Annotated[
@@ -182,7 +183,10 @@ class TrainingOptions:
                 "option 'checked_gradients' needs zero1 and explicit collectives",
                 remedy="set zero1=true and partitioning=manual",
             )
-        return OptimiserShards(p, self.checked_gradients) if self.zero1 else None
+        return self._divide_optimiser(p) if self.zero1 else None
+
+    def _divide_optimiser(self, p: MeshParallelism) -> OptimiserShards:
+        return OptimiserShards(p, self.checked_gradients, flattens=self.optimiser == "adamw")
 
     def choose_sum_dtype(self) -> Any:
         """Choose the type of the gradients of a step before their sum over devices."""
@@ -211,7 +215,8 @@ class TrainingOptions:
 
         def copy_with_dtype(dtype: Any) -> Any:
             arrays = jax.tree.map(lambda w: ShardedArray(w.shape, w.axes, dtype), params)
-            return jax.tree.map(OptimiserShards(p).divide_array, arrays) if self.zero1 else arrays
+            divide_array = self._divide_optimiser(p).divide_array
+            return jax.tree.map(divide_array, arrays) if self.zero1 else arrays
 
         moments = DTYPES[self.moments_dtype]
         state = {

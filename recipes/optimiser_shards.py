@@ -2,12 +2,14 @@
 
 Each of these devices updates its part of a weight: gradients are reduce-scattered to it, and the
 updated parts are gathered again (arXiv 1910.02054, P_os). A weight without a dimension that the
-devices divide keeps its whole state on each of them.
+devices divide is divided as a vector, padded to a multiple of them, as in the flat buffers of
+Megatron's distributed optimiser. Where that cannot be, each device keeps its whole state.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +36,20 @@ class OptimiserShards:
     Attributes:
         p: The parallelism.
         checks_gradients: Whether gradients are read for their norm, and divided, before their sum.
+        flattens: Whether the optimiser may have weights as vectors: it has no norms of layers.
     """
 
     p: MeshParallelism
     checks_gradients: bool = False
+    flattens: bool = True
 
     def divide_array(self, array: ShardedArray) -> ShardedArray:
         """Describe an array of the state, given that of its weight."""
+        if self._is_flat(array):
+            names = [name for dim in array.axes for name in list_axis_names(dim)]
+            extent = self._count_padded(array) * self.p.count_devices(*names)
+            axes = (*names, *self.p.list_copy_axes(array))
+            return dataclasses.replace(array, shape=(extent,), axes=(axes,), stacked=0)
         dim = self._find_split_dim(array)
         if dim is None:
             return array
@@ -68,8 +77,13 @@ class OptimiserShards:
 
     def sum_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
         """Sum gradients of a device's tokens over devices; each keeps the part that it updates."""
-        dim = self._find_split_dim(weight)
-        if dim is None or not self.p.manual:
+        if self._is_flat(weight):
+            gradient, dim = self._flatten(gradient, weight), 0
+        elif self.p.manual:
+            dim = self._find_split_dim(weight)
+        else:
+            dim = None
+        if dim is None:
             return self.p.sum_gradient(gradient, weight)
         axes = self.p.list_copy_axes(weight)
         return lax.psum_scatter(gradient, axes, scatter_dimension=dim, tiled=True)
@@ -99,8 +113,36 @@ class OptimiserShards:
         )
         return next(fitting, None) if axes else None
 
+    def _is_flat(self, weight: ShardedArray) -> bool:
+        """Return whether the devices divide a weight as a vector."""
+        copies = self.p.count_devices(*self.p.list_copy_axes(weight))
+        return (
+            self.flattens
+            and self.p.manual
+            and copies > 1
+            and self._find_split_dim(weight) is None
+            and math.prod(self._compute_local_shape(weight)) >= copies
+        )
+
+    def _compute_local_shape(self, weight: ShardedArray) -> tuple[int, ...]:
+        dims = zip(weight.shape, weight.axes, strict=True)
+        return tuple(
+            extent // self.p.count_devices(*list_axis_names(axes)) for extent, axes in dims
+        )
+
+    def _count_padded(self, weight: ShardedArray) -> int:
+        """Count the elements of a device's part of a weight, padded for its copies."""
+        copies = self.p.count_devices(*self.p.list_copy_axes(weight))
+        return -(-math.prod(self._compute_local_shape(weight)) // copies) * copies
+
+    def _flatten(self, array: jax.Array, weight: ShardedArray) -> jax.Array:
+        vector = array.reshape(-1)
+        return jnp.pad(vector, (0, self._count_padded(weight) - vector.size))
+
     def _take_shard(self, array: jax.Array, weight: ShardedArray) -> jax.Array:
         dim = self._find_split_dim(weight)
+        if self._is_flat(weight):
+            array, dim = self._flatten(array, weight), 0
         if dim is None or not self.p.manual:
             return array
         axes = self.p.list_copy_axes(weight)
@@ -109,11 +151,15 @@ class OptimiserShards:
         return lax.dynamic_slice_in_dim(self.p.mark_varying(array, *axes), start, extent, axis=dim)
 
     def _gather_weight(self, shard: jax.Array, weight: ShardedArray) -> jax.Array:
-        dim = self._find_split_dim(weight)
+        dim = 0 if self._is_flat(weight) else self._find_split_dim(weight)
         if dim is None or not self.p.manual:
             return shard
         axes = self.p.list_copy_axes(weight)
-        return lax.all_gather(shard, axes, axis=dim, tiled=True, to="invarying")
+        gathered = lax.all_gather(shard, axes, axis=dim, tiled=True, to="invarying")
+        if not self._is_flat(weight):
+            return gathered
+        shape = self._compute_local_shape(weight)
+        return gathered[: math.prod(shape)].reshape(shape)
 
 
 def wait_for_all(arrays: Any) -> Any:

@@ -19,8 +19,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from hespas.support.errors import UsageError
+
+QUANTISED = "quantised"  # the name of operands in 8 bits that are kept for the gradients
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class ProductScheme:
         weight_gradients: Whether the gradient of a weight is a product in 8 bits too.
         limit: The largest magnitude of activations and weights, which gives them a constant scale;
             larger values become this one. 0 for scales from the values.
+        gradient_limit: The same of the gradients of results.
+        keeps_operands: Whether policies of rematerialisation may keep the operands in 8 bits.
         delayed: Whether scales follow from earlier steps; weights are then ``DelayedWeight``.
     """
 
@@ -87,6 +92,8 @@ class ProductScheme:
     by_channel: bool = False
     weight_gradients: bool = True
     limit: float = 0.0
+    gradient_limit: float = 0.0
+    keeps_operands: bool = False
     delayed: bool = False
 
     def multiply(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
@@ -106,6 +113,9 @@ class ProductScheme:
         def compute_product(x: jax.Array, weight: Any) -> tuple[jax.Array, Any]:
             a = self._quantise(x, self.forward, left, result)
             b = self._quantise(weight, self.forward, right, result)
+            if self.keeps_operands:
+                a = replace(a, values=checkpoint_name(a.values, QUANTISED))
+                b = replace(b, values=checkpoint_name(b.values, QUANTISED))
             if is_frozen:
                 return multiply_arrays(a, b, result, x.dtype), (None, b)
             # With one scale for an array, its 8 bits serve the products of the gradients too.
@@ -162,8 +172,9 @@ class ProductScheme:
         """Quantise an operand of a product that has the dimensions ``result``."""
         if isinstance(x, QuantisedArray):
             return x
-        if self.limit and dtype == self.forward:
-            return quantise_by_limit(x, dtype, letters, self.limit)
+        limit = self.limit if dtype == self.forward else self.gradient_limit
+        if limit:
+            return quantise_by_limit(x, dtype, letters, limit)
         summed = "".join(set(letters) - set(result)) if self.by_channel else letters
         return quantise_array(x, dtype, letters, summed)
 
@@ -171,13 +182,18 @@ class ProductScheme:
 # fp8: TransformerEngine's current scaling and torchao's tensorwise recipe. fp8_delayed: Flax's
 # Fp8DotGeneralOp, which MaxText calls fp8. fp8_rowwise: torchao's recipe of this name. fp8_static:
 # MaxText's fp8_full with the calibration "fixed,-224,224" of its activations and weights
-# (quantization and *_calibration_method in configs/base.yml). int8: AQT as MaxText configures it,
-# with gradients of weights in 16 bits.
+# (quantization and *_calibration_method in configs/base.yml). fp8_te: TransformerEngine's delayed
+# scaling, whose kernels convert in one pass by a scale that is known, and keep what they converted;
+# they find the largest values in the same pass, and the scales that follow are left out. int8:
+# AQT as MaxText configures it, with gradients of weights in 16 bits.
 PRODUCT_SCHEMES = {
     "fp8": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2),
     "fp8_delayed": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2, delayed=True),
     "fp8_rowwise": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e4m3fn, by_channel=True),
     "fp8_static": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2, limit=224.0),
+    "fp8_te": ProductScheme(
+        jnp.float8_e4m3fn, jnp.float8_e5m2, limit=224.0, gradient_limit=1.0, keeps_operands=True
+    ),
     "int8": ProductScheme(jnp.int8, jnp.int8, by_channel=True, weight_gradients=False),
 }
 

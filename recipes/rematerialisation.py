@@ -15,6 +15,7 @@ import jax
 from jax.ad_checkpoint import checkpoint_name
 
 from hespas.recipes.parallel import RECEIVED
+from hespas.recipes.quantised_products import QUANTISED
 from hespas.recipes.remat_policies import (
     ACTIVATION_NAMES,
     OFFLOADED_POLICIES,
@@ -32,7 +33,7 @@ PROBABILITIES = "probabilities"  # the softmax of scores that are stored in 16 b
 _HEADS = ("query_proj", "key_proj", "value_proj")
 _EAGER_NAMES = (
     RECEIVED, *_HEADS, PROBABILITIES, CONTEXT, RESIDUAL, LOW_RANK, "attention_input", "out_proj",
-    "mlp_input", "mlpwi", "mlpwi_0", "mlpwi_1", "mlp_hidden",
+    "mlp_input", "mlpwi", "mlpwi_0", "mlpwi_1", "mlp_hidden", QUANTISED,
 )  # fmt: skip
 _SAVED_NAMES: dict[str, tuple[str, ...]] = {
     "minimal_with_context": (RECEIVED, CONTEXT),

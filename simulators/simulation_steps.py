@@ -18,7 +18,14 @@ from hespas.chakra.node_rules import (
     read_communicator_id,
     read_integer_attr,
 )
-from hespas.chakra.schema import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY, CollectiveCommType, NodeType
+from hespas.chakra.schema import (
+    COPY_ROUNDS_KEY,
+    MAX_TAG,
+    NETWORK_KEY,
+    SECOND_STREAM,
+    CollectiveCommType,
+    NodeType,
+)
 from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.collective_algorithms import split_algorithm_name
 from hespas.configs.system_spec import SystemSpec
@@ -56,7 +63,7 @@ class SimulationStep:
 
     Attributes:
         resource: compute, comm, recv, cpu, or skip for a node that takes no time; ``slices`` for a
-            collective on the network between slices of TPUs.
+            collective on the network between slices of TPUs, or in a second stream.
         duration_ns: Nanoseconds of a compute node or a broadcast.
         kind: The kind of collective, "send", "recv" or MEMORY_KIND; "" for compute.
         size: Bytes of a message, of an access to remote memory, or of a collective's operand on one
@@ -206,7 +213,8 @@ def _build_collective_step(
                 "involved_dim names some dimensions, whose lines lack the devices that are down",
                 "list its devices as a communicator",
             )
-    resource = "slices" if node.get_attr_value(NETWORK_KEY, "") == SLICES else "comm"
+    is_beside = node.get_attr_value(NETWORK_KEY, "") in (SLICES, SECOND_STREAM)
+    resource = "slices" if is_beside else "comm"
     rounds = read_integer_attr(node, COPY_ROUNDS_KEY) or 0
     return SimulationStep(
         resource,

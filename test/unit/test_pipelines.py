@@ -14,6 +14,7 @@ from support.budgets import draw_examples
 
 from hespas import configs
 from hespas.chakra import check_traces
+from hespas.chakra.schema import CollectiveCommType
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,
@@ -30,6 +31,8 @@ from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.network_settings import SimulatedNetwork
 from hespas.workflows.pipelines.pipeline_estimate import (
+    UpdateParts,
+    divide_update,
     estimate_pipeline,
     find_worst_straggler,
     simulate_pipeline,
@@ -235,6 +238,56 @@ def test_memory_is_state_and_microbatches_and_temporaries(tmp_path):
     stages[2] = leave_out_program(stages[2], "update")
     partial = estimate_step(whole, stages, network)
     assert partial["ranks"][2]["memory_bytes"] is None and partial["peak_bytes"] is None
+
+
+def make_divided_update(devices: int) -> StageProgramEstimate:
+    """An optimiser of ZeRO-1: gradients are summed, their norm is, weights change, are gathered."""
+    program = make_program(10, (), devices, 5000)
+    trace = ProgramTrace(devices, groups={1: tuple(range(devices))})
+    kinds = CollectiveCommType
+    contents = [
+        ComputeContent("scale", 10 * 10**9),
+        CollectiveContent("sum", kinds.REDUCE_SCATTER, 800_000_000, (1,)),
+        CollectiveContent("norm", kinds.ALL_REDUCE, 4, (1,)),
+        ComputeContent("adam", 10 * 10**9),
+        CollectiveContent("gather", kinds.ALL_GATHER, 400_000_000, (1,)),
+    ]
+    for number, content in enumerate(contents, 1):
+        trace.steps.append(TraceStep(number, (number - 1,) if number > 1 else (), content))
+        if isinstance(content, CollectiveContent):
+            trace.chain[number] = -1
+    return replace(program, trace=trace)
+
+
+def test_updates_run_alongside_the_tasks(tmp_path):
+    """The gathers of the first stages and the sums of the last ones to end are not hidden."""
+    schedule = build_schedule(INTERLEAVED, 2, 2, 3)
+    stages = [
+        replace(stage, programs={**stage.programs, UPDATE: make_divided_update(2)})
+        for stage in make_stages(6, 2)
+    ]
+    network = SimulatedNetwork(
+        build_system_spec(tmp_path, [SystemDimension("Switch", 4, 400, 0.5)], 1000.0),
+        SimulatorChoice("embedded"),
+    )
+    node = configs.load_node("H100_80GB")
+    serial, overlapped = (
+        estimate_pipeline(schedule, stages, network, node, overlap_updates=overlap)
+        for overlap in (False, True)
+    )
+    bare = [leave_out_program(stage, UPDATE) for stage in stages]
+    tasks_s = estimate_pipeline(schedule, bare, network, node)["step_time_s"]
+    update_s = (serial["step_time_s"] - tasks_s) / 3  # of one of the three stages of a rank
+    assert update_s > 2e-3  # each device sends 400 MB at 400 GB/s, twice
+    assert overlapped["step_time_s"] == pytest.approx(tasks_s + update_s, rel=0.01)
+    assert overlapped["compute_s"] == serial["compute_s"]
+    assert all(rank["update_s"] < update_s / 10 for rank in overlapped["ranks"])
+
+
+def test_an_update_is_divided_by_its_large_sums():
+    parts = divide_update(make_divided_update(2).trace)
+    assert (parts.reductions, parts.gathers) == ({1, 2}, {5})
+    assert divide_update(make_program(10, ()).trace) == UpdateParts(frozenset(), frozenset())
 
 
 def test_a_slow_rank_delays_the_step(tmp_path):

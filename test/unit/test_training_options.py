@@ -99,6 +99,25 @@ def test_steps_of_divided_batches_are_those_of_the_whole(options, tolerance):
     assert_close(result[2], changed, 1e-5)
 
 
+def test_weights_that_the_devices_do_not_divide_are_divided_as_vectors():
+    """Three devices update 16 elements as 6 each, and 4 as 2 each."""
+    mesh = {"data": 3}
+    params, batch, *_ = make_regression_case()
+    rows = {name: x[: ROWS // 3 * 3] for name, x in batch.items()}
+    states = []
+    for zero1 in (False, True):
+        program = build_regression(mesh, zero1=zero1, compute_dtype="f32")
+        state = arrays(program.args[0]) | {"params": jax.tree.map(np.float32, params)}
+        states.append(jitted(program)(state, jax.tree.map(np.int32, rows))[0])
+    whole, divided = states
+    assert_close(divided["params"], whole["params"], 1e-5)
+    assert jax.tree.map(np.shape, divided["mu"]) == {"scale": (6,), "w": (18,)}
+    assert_close(divided["mu"]["w"][:16].reshape(WIDTH, WIDTH), whole["mu"]["w"], 1e-5)
+    assert not np.any(divided["mu"]["w"][16:])
+    names = {name for name, *_ in collect_collectives(build_regression(mesh, zero1=True))}
+    assert {"reduce_scatter", "all_gather"} <= names
+
+
 def test_microbatches_of_one_device_are_the_whole_batch():
     *_, loss, grads, _ = make_regression_case()
     result = run_regression({}, accumulate=4)

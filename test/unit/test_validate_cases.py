@@ -391,6 +391,22 @@ def test_the_distributed_optimiser_of_megatron_divides_its_state():
     assert plan.workload.options["checked_gradients"] == "true"
 
 
+def test_nemo_overlaps_and_sums_gradients_in_16_bits():
+    framework = "NeMo/Megatron-Core + TransformerEngine"
+    plan = plan_case(
+        parallelism="dp=4;tp=2;pp=2;vp=2;zero1;sp=2", framework=framework, precision="fp8 (TE)",
+        grad_accum="2", per_device_batch="0.5", microbatch="1",
+    )  # fmt: skip
+    assert plan.case.framework.overlaps_updates
+    options = plan.stage_workloads[0]["forward"].options
+    assert (options["products"], options["sequence_parallel"]) == ("fp8_te", "true")
+    assert (options["accumulator_dtype"], options["master"]) == ("bf16", "true")
+    assert not {"reduce_dtype", "checked_gradients", "separate_loss"} & set(options)
+    current = plan_case(framework=framework, precision="fp8 current scaling (TE)")
+    assert current.workload.options["products"] == "fp8"
+    assert not plan_case(framework="Megatron-LM core 0.14").case.framework.overlaps_updates
+
+
 def test_layers_are_a_loop_unless_the_row_says_otherwise():
     assert plan_case(notes="2 A3 VM(s); scan_layers False").workload.options["scan"] == "false"
     assert plan_case(framework="MaxText (JAX), scan off").workload.options["scan"] == "false"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hespas import configs
-from hespas.chakra.schema import CollectiveCommType
+from hespas.chakra.schema import SECOND_STREAM, CollectiveCommType
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,
@@ -57,6 +57,7 @@ from hespas.workflows.step_facts import StepFacts, StepWork, add_network_error, 
 
 Figures = Mapping[str, Any]
 """The figures of a pipeline by name; ``ranks`` holds those of each rank."""
+_LARGE_SHARE = 1e-3
 _REDUCTIONS = (CollectiveCommType.ALL_REDUCE, CollectiveCommType.REDUCE_SCATTER)
 _KIND_TITLES: Mapping[TaskKind, str] = {
     "forward": "F", "backward": "B", "input_gradient": "B", "weight_gradient": "W",
@@ -407,33 +408,32 @@ class UpdateParts:
 def divide_update(program: ProgramTrace) -> UpdateParts:
     """Find the steps of an optimiser that may run alongside the tasks of its rank.
 
-    The reductions are those that read the result of no other collective, such as the norm of all
-    gradients does. The gathers are those that no reduction reads.
+    A program sums its gradients, computes their norm and updates its weights, and gathers these, in
+    this order, and its trace waits for one collective before the next. So the reductions are all
+    steps up to the last large one, and the gathers those from the first gather after the last
+    reduction. A reduction is large that has more than a thousandth of the bytes of all.
     """
     kinds = {
         step.id: step.content.comm_type
         for step in program.steps
         if isinstance(step.content, CollectiveContent)
     }
-    communicated: set[int] = set()
-    for step in program.steps:
-        if any(d in kinds or d in communicated for d in step.deps):
-            communicated.add(step.id)
-    reductions: set[int] = set()
-    is_reduced: set[int] = set()  # what a reduction reads
-    for step in reversed(program.steps):
-        is_reduction = kinds.get(step.id) in _REDUCTIONS
-        if step.id not in communicated and (is_reduction or step.id in reductions):
-            reductions.update((step.id, *step.deps))
-        if is_reduction or step.id in is_reduced:
-            is_reduced.update(step.deps)
-    gathers: set[int] = set()
-    for step in program.steps:
-        is_gather = kinds.get(step.id) == CollectiveCommType.ALL_GATHER
-        is_free = step.id not in reductions | is_reduced
-        if is_free and (is_gather or not gathers.isdisjoint(step.deps)):
-            gathers.add(step.id)
-    return UpdateParts(frozenset(reductions), frozenset(gathers))
+    sizes = {
+        step.id: step.content.size
+        for step in program.steps
+        if isinstance(step.content, CollectiveContent) and step.content.comm_type in _REDUCTIONS
+    }
+    least_bytes = _LARGE_SHARE * sum(sizes.values())
+    large = [number for number, size in sizes.items() if size > least_bytes]
+    last_large, last = max(large, default=-1), max(sizes, default=-1)
+    gathers = [number for number, kind in kinds.items() if kind == CollectiveCommType.ALL_GATHER]
+    first_gather = min((number for number in gathers if number > last), default=None)
+    is_ordered = not any(number < last_large for number in gathers)
+    ids = [step.id for step in program.steps]
+    return UpdateParts(
+        frozenset(number for number in ids if is_ordered and number <= last_large),
+        frozenset(number for number in ids if first_gather is not None and number >= first_gather),
+    )
 
 
 class PipelineTraces:
@@ -518,7 +518,7 @@ class PipelineTraces:
             update = self._stages[stage].programs.get(UPDATE)
             if update is not None:
                 self._parts[stage] = parts = divide_update(update.trace)
-                ids = self._append_steps(number, stage, parts.gathers, before, {})
+                ids = self._append_steps(number, stage, parts.gathers, before)
                 before = self._gathered[stage] = self._list_sinks(update.trace, ids) or before
 
     def _append_reductions(self, stage: int) -> None:
@@ -527,7 +527,7 @@ class PipelineTraces:
         if update is not None:
             number = self._schedule.find_rank(stage)
             inputs = (*self._ranks[number].sinks, *self._reduced.get(number, ()))
-            ids = self._append_steps(number, stage, self._parts[stage].reductions, inputs, {})
+            ids = self._append_steps(number, stage, self._parts[stage].reductions, inputs)
             self._reduced_ids[stage] = ids
             sinks = self._list_sinks(update.trace, ids)
             self._reduced[number] = sinks or self._reduced.get(number, ())
@@ -557,7 +557,7 @@ class PipelineTraces:
         stage: int,
         chosen: Collection[int],
         inputs: tuple[int, ...],
-        known: Mapping[int, int],
+        known: Mapping[int, int] | None = None,
     ) -> dict[int, int]:
         """Append steps of the optimiser of a stage; return their ids by those in its program.
 
@@ -566,7 +566,8 @@ class PipelineTraces:
             stage: The stage.
             chosen: The steps.
             inputs: What a step without another predecessor waits for.
-            known: The ids of steps that were appended before.
+            known: The ids of steps that were appended before; None for collectives in a stream of
+                their own, beside those of the tasks.
         """
         rank, first = self._ranks[number], self._next
         program = self._stages[stage].programs[UPDATE].trace
@@ -575,9 +576,13 @@ class PipelineTraces:
             if step.id not in chosen:
                 continue
             ids[step.id] = appended = first + step.id
-            places = (ids.get(d, known.get(d)) for d in step.deps)
-            deps = tuple(sorted(place for place in places if place is not None)) or inputs
+            places = [ids.get(d, (known or {}).get(d)) for d in step.deps]
+            begins = not ids.keys() & set(step.deps)
+            read = {place for place in places if place is not None}
+            deps = tuple(sorted(read.union(inputs) if begins else read))
             content = self._place_content(rank, program, step.content, f"update stage {stage}: ")
+            if known is None and isinstance(content, CollectiveContent):
+                content = replace(content, network=SECOND_STREAM)
             rank.trace.steps.append(TraceStep(appended, deps, content))
             if step.id in program.chain:
                 rank.trace.chain[appended] = appended  # may run alongside all others

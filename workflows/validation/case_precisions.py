@@ -42,6 +42,9 @@ _FP8_SCHEMES = (
 )
 # Bytes of a weight in f32 with its gradient and AdamW's two moments, all of which a step holds
 _STATE_BYTES = 16
+DELAYED_SCALES = (
+    "scales of fp8 are known, from earlier steps; weights are converted for each microbatch"
+)
 CURRENT_SCALES = "scales of fp8 from the values themselves, not from earlier steps"
 
 
@@ -114,11 +117,22 @@ def _choose_fp8_scheme(outcome: CaseOutcome, text: str) -> dict[str, str]:
         return {}
     if scheme == "fp8" and case.framework.name in (MAXTEXT, PAXML) and not case.is_on_tpu:
         scheme = "fp8_delayed"
+    elif scheme == "fp8" and _has_delayed_scales(case, text):
+        scheme = "fp8_te"
+        outcome.assumptions.append(DELAYED_SCALES)
     elif scheme == "fp8" and case.framework.name != TORCHTITAN:
         outcome.assumptions.append(CURRENT_SCALES)
     if "fp8 all-gather" in case.get_text("framework").lower():
         outcome.assumptions.append("weights gathered in 16 bits, not in fp8")
     return {"products": scheme}
+
+
+def _has_delayed_scales(case: TrainingCase, text: str) -> bool:
+    """Return whether Megatron runs TransformerEngine's products with its default recipe."""
+    is_transformer_engine = re.search(r"\bte\b|transformer ?engine", case.words)
+    is_current = re.search(r"current|tensor-?wise", text)
+    is_megatron = case.framework.name in (MEGATRON, NEMO)
+    return bool(is_megatron and is_transformer_engine and not is_current)
 
 
 def choose_optimiser_state(outcome: CaseOutcome, precision: Mapping[str, str]) -> dict[str, str]:
@@ -131,9 +145,11 @@ def choose_optimiser_state(outcome: CaseOutcome, precision: Mapping[str, str]) -
     case = outcome.case
     is_divided = re.search(r"zero-?1", case.get_text("parallelism").lower())
     options = {"zero1": "true"} if is_divided else {}
+    stored = precision.get("compute_dtype", "bf16")
     if case.framework.name in (MEGATRON, NEMO):
-        stored = precision.get("compute_dtype", "bf16")
         options |= {"weights_dtype": stored, "master": "true"}
+    if case.framework.name == NEMO:
+        options["accumulator_dtype"] = stored
     if case.framework.name == MEGATRON:
         options["reduce_dtype"] = "f32"
         if is_divided and "core" in case.get_text("framework").lower():
