@@ -287,6 +287,14 @@ def is_estimated_whole(op: ir.Operation) -> bool:
     return has_leaf
 
 
+def has_costs(function: ir.Operation) -> bool:
+    """Whether a function or an op of its body has a cost."""
+    if Cost.NAME in function.attributes:
+        return True
+    blocks = function.regions[0].blocks
+    return any(Cost.NAME in view.operation.attributes for block in blocks for view in block)
+
+
 def read_text_attr(op: ir.Operation, name: str) -> str:
     """Read a string or symbol attribute."""
     attribute: Any = op.attributes[name]
