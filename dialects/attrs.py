@@ -60,7 +60,8 @@ class Cost(AttrRecord):
     NAME: ClassVar[str] = "hespas.cost"
     HOLDERS: ClassVar[str] = (
         "any op, kernel function, region function, call; an op that is always free, such as a "
-        "reshape, has none"
+        "reshape, has none, nor has a collective or the end of a block, for which a cost that you "
+        "state is refused"
     )
 
     estimator: str = declare_field("name of the estimator that wrote the cost", adds=OWN_RULE)
@@ -168,6 +169,22 @@ class Cost(AttrRecord):
         model counts as its operations.
         """
         return (self.integer_product_flops or 0) if self.dtype.startswith("i") else self.flops
+
+    def is_stated(self, target: TargetAttr | None) -> bool:
+        """Return whether somebody has stated the cost, so that it is neither an estimate nor a sum.
+
+        Args:
+            target: The target of the module; sums name its estimator.
+        """
+        if self.digest is not None:
+            return False
+        if target is None or target.estimator is None or target.pipeline is None:
+            return True
+        return target.estimator.partition(" ")[0] not in self.estimator.split("+")
+
+    def is_zero(self) -> bool:
+        """Return whether the cost has no amount of anything, so that it changes no sum."""
+        return not any(getattr(self, name) for name in AMOUNTS)
 
     def find_inconsistency(self) -> str:
         if (self.low_ns is None) != (self.high_ns is None):

@@ -84,6 +84,7 @@ class NativePass:
 
 
 PipelineStep = Pass | NativePass
+INLINE = "inline"  # the pass of MLIR
 LIST_INDENT = "  "  # before the names of the passes of a list in tables of times
 PLACE = r"([^\s()][^()]*?):(\d+):(\d+)"
 
@@ -240,27 +241,37 @@ class _PipelineExecution:
                 manager.add(apply, step.name)
             else:
                 _add_native_pass(manager, step)
+                if step.name == INLINE:
+                    self.inline_func_calls()
             manager.run(self.module.operation)
         if self.verify_each or not is_builtin:
             self.verify_step(step)
         elif not _only_marks(step):
             self.unverified = step
-        if isinstance(step, NativePass) and "inline" in step.list_names():
-            self.warn_of_remaining_calls()
+        if isinstance(step, NativePass) and step.name != INLINE and INLINE in step.list_names():
+            calls = find_ops(self.module.operation, ("func.call",))
+            self.warn_of_calls(
+                calls,
+                "the bindings of jaxlib lack the inliner of func; written beside other passes, "
+                "not nested, it inlines them",
+            )
         if self.timings is not None:
             self.timings.insert(first, (step.to_pipeline_text(), time.perf_counter() - start))
         for one in self.instrumentation:
             one.run_after_pass(self.module, step)
 
-    def warn_of_remaining_calls(self) -> None:
-        """Warn that ``inline`` has left calls; the bindings lack the inliner of ``func``."""
-        calls = find_ops(self.module.operation, ("func.call",))
+    def inline_func_calls(self) -> None:
+        """Inline calls of ``func``, as ``inline`` does with bindings that have its interface."""
+        from hespas.passes.func_inliner import inline_func_calls  # few pipelines inline
+
+        calls = inline_func_calls(self.module)
+        self.warn_of_calls(calls, "the called functions have several blocks")
+
+    def warn_of_calls(self, calls: Sequence[ir.Operation], reason: str) -> None:
+        """Warn that ``inline`` has left calls."""
         if calls:
             place = format_op_place(calls[0], self.run.input_name)
-            self.run.warn(
-                f"{place}: 'inline' leaves calls, because the bindings of jaxlib lack the inliner "
-                "of func; --inline-all-calls inlines them"
-            )
+            self.run.warn(f"{place}: '{INLINE}' leaves calls, because {reason}")
 
     @contextlib.contextmanager
     def _report_failure(self, step: PipelineStep, context: ir.Context) -> Iterator[None]:

@@ -34,6 +34,7 @@ from numbers import Integral
 
 from hespas.dialects.attrs import KERNEL_KINDS, KernelCostAttr
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import CUSTOM_CALLS
 from hespas.estimators.rules.base import (
     REFINE,
     CostRule,
@@ -76,7 +77,7 @@ def compute_op_work(op: ir.Operation) -> OpWork:
 
     Raises:
         UnknownCost: The op has no cost rule, or its rule cannot count it.
-        HespasError: A shape is dynamic.
+        HespasError: A shape is dynamic, or somebody has declared the work of an op that has a rule.
         NotALeaf: The op is control flow or a collective.
     """
     name = op.name
@@ -86,6 +87,12 @@ def compute_op_work(op: ir.Operation) -> OpWork:
         if declared is not None:
             return build_declared_work(op, declared, count_written_bytes(op))
         rule = find_cost_rule(name)
+    elif KernelCostAttr.NAME in op.attributes and name not in CUSTOM_CALLS:
+        raise HespasError(
+            f"{KernelCostAttr.NAME} is an attribute of: {KernelCostAttr.HOLDERS}",
+            op=op,
+            remedy=f"remove it from {name}",
+        )
     if rule is None:
         lower = "" if name.startswith(STABLEHLO_DIALECTS) else "lower it to StableHLO, or "
         remedy = f"{lower}{explain_declaration(name)}"

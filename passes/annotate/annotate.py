@@ -81,6 +81,12 @@ class EstimatorPass(Pass):
 
     def apply(self, module: ir.Module, run: PassRun) -> Annotation:
         """Annotate the module; raises HespasError."""
+        return self.annotate(module, run)
+
+    def annotate(
+        self, module: ir.Module, run: PassRun, *, keeps_stated: bool = False
+    ) -> Annotation:
+        """Annotate the module; see ``annotate_module``."""
         from hespas.estimators.rules.registry import forget_file_rules
         from hespas.passes.annotate.traverse import annotate_module, require_target
 
@@ -100,6 +106,7 @@ class EstimatorPass(Pass):
             keep_going=self.keep_going,
             options=options,
             pipeline=choice.pipeline,
+            keeps_stated=keeps_stated,
         )
         self.report_estimates(choice.estimator, run)
         return annotation

@@ -161,6 +161,8 @@ class CostWalk(ABC):
         Terminators and collectives have no cost.
         """
         if name in TERMINATORS:
+            if Cost.NAME in op.attributes:
+                self._remove_cost_of_terminator(op)
             return True
         if name in MAYBE_COLLECTIVE:
             if is_marked_collective(op):
@@ -178,6 +180,19 @@ class CostWalk(ABC):
         else:
             return False
         return True
+
+    def _remove_cost_of_terminator(self, op: ir.Operation) -> None:
+        """Remove a cost that another pass has copied; raise HespasError for one that is stated."""
+        cost = Cost.read_from_op(op)
+        target = TargetAttr.read_from_op(self.module.operation)
+        if cost is not None and cost.is_stated(target) and not cost.is_zero():
+            raise HespasError(
+                f"'{cost.estimator}' states a {Cost.NAME} for the end of a block, which takes no "
+                "time",
+                op=op,
+                remedy="remove it, or state it for another op of the block",
+            )
+        del op.attributes[Cost.NAME]
 
     def cost_function_body(self, function: ir.Operation, name: str) -> list[tuple[Cost, int]]:
         """Return the costs of the ops of a function with their counts."""
@@ -285,6 +300,14 @@ def is_estimated_whole(op: ir.Operation) -> bool:
                     return False
                 has_leaf = True
     return has_leaf
+
+
+def has_costs(function: ir.Operation) -> bool:
+    """Whether a function or an op of its body has a cost."""
+    if Cost.NAME in function.attributes:
+        return True
+    blocks = function.regions[0].blocks
+    return any(Cost.NAME in view.operation.attributes for block in blocks for view in block)
 
 
 def read_text_attr(op: ir.Operation, name: str) -> str:

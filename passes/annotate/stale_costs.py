@@ -33,6 +33,7 @@ from hespas.passes.annotate.cost_walk import (
     FunctionCost,
     digest_cost_source,
     digest_cost_values,
+    has_costs,
     is_estimated_whole,
     read_text_attr,
 )
@@ -97,7 +98,7 @@ def refresh_costs(module: ir.Module, run: PassRun, *, may_estimate: bool = True)
             f"{format_some_places(review.stale)} {review.problem}: "
             f"estimated again by {step.to_pipeline_text()}{hint}"
         )
-        step.apply(module, run)
+        step.annotate(module, run, keeps_stated=True)
     elif review.added_up:
         places = format_some_places(review.added_up)
         run.note(f"{places} {CHANGED}: the sums of costs are added up again")
@@ -162,7 +163,7 @@ class CostReview(CostWalk):
 
     def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
         function = self.functions[name]
-        if not _has_costs(function):
+        if not has_costs(function):
             cost = self._read_cost(call)
             # Another tool annotates calls only.
             if cost is not None and cost.digest is None and not self._is_sum(cost):
@@ -262,14 +263,6 @@ class CostReview(CostWalk):
             op = self.functions[function]
         place = format_op_place(op, self.run.input_name)
         places[f"@{function}{place.removeprefix(op.name)}" if function else place] = None
-
-
-def _has_costs(function: ir.Operation) -> bool:
-    """Whether a function or an op of its body has a cost."""
-    if Cost.NAME in function.attributes:
-        return True
-    blocks = function.regions[0].blocks
-    return any(Cost.NAME in view.operation.attributes for block in blocks for view in block)
 
 
 def _are_sums_equal(old: Cost, new: Cost) -> bool:

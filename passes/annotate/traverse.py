@@ -25,6 +25,8 @@ from hespas.passes.annotate.cost_walk import (
     FunctionCost,
     build_cost_digest,
     digest_cost_source,
+    has_costs,
+    is_estimated_whole,
 )
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import refresh_preparation
@@ -85,10 +87,12 @@ def annotate_module(
     keep_going: bool = False,
     options: MeasureOptions | None = None,
     pipeline: str | None = None,
+    keeps_stated: bool = False,
 ) -> Annotation:
     """Write costs on ``module``, and on its target what they were computed with.
 
-    Costs that are there are replaced. Regions that other passes have changed are updated first.
+    Costs that are there are replaced, unless stated ones are to stay. Regions that other passes
+    have changed are updated first.
 
     Args:
         module: A prepared module; split, for an estimator of regions.
@@ -99,6 +103,8 @@ def annotate_module(
         keep_going: Tag and count an op that cannot be estimated, as with ``run.keep_going``.
         options: How an estimator that measures runs regions.
         pipeline: The annotate pass with its options, if one can repeat the annotation.
+        keeps_stated: Whether a cost that somebody has stated stays: one without a digest that names
+            another estimator.
 
     Raises:
         HespasError: An op cannot be estimated, or the module is not prepared.
@@ -123,6 +129,7 @@ def annotate_module(
         contents,
         estimator=estimator,
         keep_going=keep_going or run.keep_going,
+        keeps_stated=keeps_stated,
     )
     run.leaves.clear()
     total = annotator.annotate_program()
@@ -205,6 +212,7 @@ class Annotator(CostWalk):
 
     estimator: Estimator
     keep_going: bool = False
+    keeps_stated: bool = False
     estimated_ops: dict[str, _EstimatedOp] = field(default_factory=dict)
     items: dict[str, CostItem] = field(default_factory=dict)
     gap_counts: Counter[str] = field(default_factory=Counter)
@@ -239,12 +247,18 @@ class Annotator(CostWalk):
         return total
 
     def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
+        stated = self._keep_stated_cost(op)
+        if stated is not None:
+            costs.append(stated)
+            return
         drop_attributes(op, Cost.NAME)
         if self.call_stack:
             name = op.name
             self._leaves.append(self._free_leaves.setdefault(name, (name, self._free_attr)))
 
     def cost_leaf(self, op: ir.Operation, content: OpContent | None) -> Cost:
+        if self.keeps_stated and (stated := self._keep_stated_cost(op)) is not None:
+            return stated
         content = content or self.op_contents.find_content(op)
         estimated = self.estimated_ops.get(content.text)
         if estimated is None:
@@ -267,7 +281,8 @@ class Annotator(CostWalk):
 
     def cost_function_body(self, function: ir.Operation, name: str) -> list[tuple[Cost, int]]:
         contents = self.contents.get(name)
-        if contents and self._plain_ops.keys() >= set(contents):
+        are_known = contents and not self.keeps_stated and self._plain_ops.keys() >= set(contents)
+        if contents and are_known:
             return self._write_known_costs(function, name, contents)
         outer_leaves, self._leaves = self._leaves, []
         costs = CostWalk.cost_function_body(self, function, name)
@@ -305,6 +320,12 @@ class Annotator(CostWalk):
         return CostWalk.cost_control(self, op, name)
 
     def cost_whole_control(self, op: ir.Operation, name: str) -> Cost | None:
+        if (
+            self.keeps_stated
+            and is_estimated_whole(op)
+            and (stated := self._keep_stated_cost(op)) is not None
+        ):
+            return stated
         if not self._is_region_item(op):
             return None
         item = CostItem(op)
@@ -316,6 +337,12 @@ class Annotator(CostWalk):
         return estimated.cost
 
     def cost_whole_function(self, function: ir.Operation, name: str) -> FunctionCost | None:
+        if (
+            self.keeps_stated
+            and is_estimated_whole(function)
+            and (stated := self._keep_stated_cost(function)) is not None
+        ):
+            return FunctionCost([(stated, 1)], function.attributes[Cost.NAME], stated.gap)
         if not self._is_region_item(function):
             return None
         item = CostItem(function)
@@ -323,6 +350,13 @@ class Annotator(CostWalk):
         drop_inner_attributes(function, Cost.NAME, KernelAttr.NAME)
         function.attributes[Cost.NAME] = estimated.attr
         return FunctionCost([(estimated.cost, 1)], estimated.attr, estimated.cost.gap)
+
+    def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
+        if self.keeps_stated and not has_costs(self.functions[name]):
+            stated = self._keep_stated_cost(call)
+            if stated is not None:
+                return FunctionCost([(stated, 1)], call.attributes[Cost.NAME], stated.gap)
+        return CostWalk.cost_callee(self, call, name)
 
     def cost_call(self, call: ir.Operation, callee: FunctionCost) -> None:
         self._composed.update(self.call_stack[-1:])
@@ -333,6 +367,18 @@ class Annotator(CostWalk):
     def write_sum(self, op: ir.Operation, cost: Cost, name: str = "") -> ir.Attribute:
         attr = op.attributes[Cost.NAME] = cost.to_dictionary_attr(op.context)
         return attr
+
+    def _keep_stated_cost(self, op: ir.Operation) -> Cost | None:
+        """Return the cost that somebody has stated for an op; None if it is to be replaced."""
+        if not self.keeps_stated or Cost.NAME not in op.attributes:
+            return None
+        cost = Cost.read_from_op(op)
+        assert cost is not None
+        if cost.digest is not None or self.estimator.name in cost.estimator.split("+"):
+            return None
+        if self.call_stack:
+            self._leaves.append((op.name, op.attributes[Cost.NAME]))
+        return cost
 
     def _is_region_item(self, op: ir.Operation) -> bool:
         """Whether a function, loop or branch is estimated as a whole, as a region."""

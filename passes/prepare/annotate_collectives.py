@@ -114,6 +114,12 @@ class AnnotateCollectivesPass(PrepareStep):
             grid = DeviceGrid(self.replicas, 1)
             devices = f"{self.replicas} devices"
             run.note(f"note: {devices} run the program of one device without communication")
+        elif self.replicas not in (0, grid.devices):
+            run.warn(
+                f"{format_op_place(module.operation, run.input_name)}: replicas={self.replicas} "
+                f"is for a program of one device, and the module is for {grid.replicas} x "
+                f"{grid.partitions} devices (replicas x partitions), which it keeps"
+            )
         old = TargetAttr.read_from_op(module.operation)
         target = _change_devices(old, grid)
         if target != old:
@@ -140,8 +146,10 @@ class AnnotateCollectivesPass(PrepareStep):
         inexact: Counter[str] = Counter()
         changed: list[str] = []
         absent: defaultdict[str, list[str]] = defaultdict(list)
+        target = TargetAttr.read_from_op(module.operation)
         for op in census.list_collectives():
             _refuse_foreign_body(op)
+            _refuse_stated_cost(op, target)
             old = CommAttr.read_from_op(op)
             comm = _build_comm_attr(op, grid, rows, ids)
             if comm != old:
@@ -240,6 +248,18 @@ def _refuse_foreign_body(op: ir.Operation) -> None:
             f"the op communicates in the body of '{holder.name}', which is estimated as one op",
             op=op,
             remedy=f"lower {holder.name} to StableHLO, or move the collective out of it",
+        )
+
+
+def _refuse_stated_cost(op: ir.Operation, target: TargetAttr | None) -> None:
+    """Raise HespasError for a collective with a cost that somebody has stated."""
+    cost = Cost.read_from_op(op)
+    if cost is not None and cost.is_stated(target) and not cost.is_zero():
+        raise HespasError(
+            f"'{cost.estimator}' states a {Cost.NAME} for a collective, which has none: the "
+            "simulator computes its time",
+            op=op,
+            remedy="remove it, or state the cost of a custom call in place of the collective",
         )
 
 

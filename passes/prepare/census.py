@@ -208,7 +208,7 @@ def list_references_in_fusions(functions: Mapping[str, FunctionContents]) -> lis
         if contents.select_ops_by_name(FUSION)
         for op in find_ops(contents.function, (*CALLEE, *CUSTOM_CALLS, REFERENCE))
         if is_in_fusion(op)
-        for callee in _find_callees(op.name, op)
+        for callee in find_callees(op.name, op)
     ]
 
 
@@ -266,7 +266,7 @@ class _RelevantOpSearch:
         else:
             contents = FunctionContents(function, [(op.name, op) for op in ops if op != function])
         for name, op in contents.ops:
-            contents.callees += [(callee, op) for callee in _find_callees(name, op)]
+            contents.callees += [(callee, op) for callee in find_callees(name, op)]
         return contents
 
 
@@ -310,7 +310,7 @@ def _walk_contents(function: ir.Operation) -> FunctionContents:
     return contents
 
 
-def _find_callees(name: str, op: ir.Operation) -> Iterator[str]:
+def find_callees(name: str, op: ir.Operation) -> Iterator[str]:
     """Find the names of the functions that an op refers to."""
     if name in CALLEE:
         yield get_attribute(op, CALLEE[name]).value

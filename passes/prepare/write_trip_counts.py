@@ -55,6 +55,15 @@ MAX_ASSUMED_TRIPS = 10_000  # a larger maximum is there to end a loop at all, an
 MAX_PATHS_TO_LOOP = 1_000  # from the loops around a loop to it, which multiply from call to call
 MAX_EXECUTIONS = 2_000  # of a loop whose count is found for each of them
 
+# Why the ops of a loop do not say how often it runs, after "the trip count of the loop".
+DEPENDS_ON_DATA = "depends on data"
+TOO_MANY_VALUES = f"depends on more than {MAX_CARRIED_VALUES} carried values"
+DIFFERS = "is another for each call of its function"
+TOO_MANY_STEPS = f"is not found within {MAX_LOOP_STEPS:,} iterations"
+ENDLESS = (
+    "is infinite unless an integer wraps around, because the condition holds in each iteration"
+)
+
 # The condition of a loop, and the values of the next iteration.
 Iteration = tuple[ir.Value, list[ir.Value]]
 
@@ -121,11 +130,10 @@ def _determine_count(
     loop: ir.Operation, scalars: ScalarEvaluator, run: PassRun, unknown: str, is_prepared: bool
 ) -> _TripCount:
     """Return the trip count of a loop; ``unknown`` is the option for those where data decides."""
-    determined, mean = find_trip_count(loop, scalars), None
-    if determined is None:
-        mean = find_mean_trips(loop, scalars)
-        if mean is not None and mean.denominator == 1:
-            determined = mean.numerator
+    found, mean = _search_trip_count(loop, scalars), None
+    if isinstance(found, str):
+        found, mean = _search_mean_trips(loop, scalars, found)
+    determined, reason = (found, "") if isinstance(found, int) else (None, found)
     stated = _find_stated_count(loop, is_unmarked_found=is_prepared and determined is not None)
     if determined is not None:
         if stated is None or stated.trips == determined:
@@ -139,14 +147,13 @@ def _determine_count(
         return stated
     if unknown == "error":
         raise HespasError(
-            "the trip count of the loop depends on data", op=loop, remedy="set trip-count=N"
+            f"the trip count of the loop {reason}", op=loop, remedy="set trip-count=N"
         )
     if unknown:
-        return _TripCount(int(unknown), f"trip count {unknown} set by option: it depends on data")
-    kind, what, reason = "", "", "depends on data"
+        return _TripCount(int(unknown), f"trip count {unknown} set by option: it {reason}")
+    kind, what = "", ""
     if mean is not None:
         trips = math.ceil(mean)
-        reason = f"changes in the loop around it, and is {float(mean):g} on average"
     elif (most := find_maximum_trips(loop, scalars)) is not None:
         trips, kind, what = most, "maximum ", "its maximum of "
     else:
@@ -203,14 +210,20 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
     that its condition depends on, up to ``MAX_LOOP_STEPS`` iterations; one of lanes that start from
     different values, for each of them.
     """
+    found = _search_trip_count(loop, scalars)
+    return found if isinstance(found, int) else None
+
+
+def _search_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | str:
+    """Return how often the body of a loop runs, or why that is not known."""
     carried = _find_condition_inputs(loop, scalars.functions)
     if carried is None:
-        return None
+        return TOO_MANY_VALUES
     state: dict[int, Number] = {}
     for number in carried:
         start = scalars.find_scalar_value(loop.operands[number])
         if start is None:
-            return _find_trips_of_lanes(loop, scalars, carried)
+            return _search_trips_of_lanes(loop, scalars, carried)
         state[number] = start
     solved_count = _solve_counted_loop(loop, scalars, state)
     if solved_count is not None:
@@ -225,11 +238,16 @@ def _count_iterations(
     state: Mapping[int, Number],
     most_steps: int,
     lane: Iteration | None = None,
-) -> int | None:
-    """Count the iterations of a loop, or of a lane, by running it; None after ``most_steps``."""
+) -> int | str:
+    """Count the iterations of a loop, or of a lane, by running it; or return why they are unknown.
+
+    The loop is given up after ``most_steps``.
+    """
     for count, continues, known in _run_loop(loop, scalars, carried, state, lane):
-        if continues is None or len(known) < len(state) or count > most_steps:
-            return None
+        if continues is None or len(known) < len(state):
+            return DEPENDS_ON_DATA
+        if count > most_steps:
+            return TOO_MANY_STEPS
         if not continues:
             return count
         if count == SHORT_LOOP_STEPS:
@@ -237,17 +255,17 @@ def _count_iterations(
             from hespas.passes.prepare.endless_loops import always_continues  # for few loops
 
             if always_continues(loop, iteration, scalars, state, most_steps):
-                return None
-    return None
+                return ENDLESS
+    return ENDLESS  # the values are those of an earlier iteration
 
 
-def _find_trips_of_lanes(
+def _search_trips_of_lanes(
     loop: ir.Operation, scalars: ScalarEvaluator, carried: Sequence[int]
-) -> int | None:
-    """Find how often the longest lane of a loop of lanes runs; None if the IR does not say."""
+) -> int | str:
+    """Return how often the longest lane of a loop of lanes runs, or why that is not known."""
     lane = _find_longest_lane(loop, scalars)
     if lane is None or _mixes_lanes(lane, carried):
-        return None
+        return DEPENDS_ON_DATA
     shape = ir.RankedTensorType(lane[0].type).shape
     longest = steps = 0
     seen: set[tuple[Number, ...]] = set()
@@ -262,14 +280,14 @@ def _find_trips_of_lanes(
                 else scalars.find_scalar_value(start)
             )
             if known is None:
-                return None
+                return DEPENDS_ON_DATA
             state[number] = known
         if (key := tuple(state.values())) in seen:
             continue
         seen.add(key)
         count = _count_iterations(loop, scalars, carried, state, MAX_LOOP_STEPS - steps - 1, lane)
-        if count is None:
-            return None
+        if isinstance(count, str):
+            return count
         longest, steps = max(longest, count), steps + count + 1
     return longest
 
@@ -290,9 +308,46 @@ def _mixes_lanes(lane: Iteration, carried: Sequence[int]) -> bool:
     return False
 
 
+def _search_mean_trips(
+    loop: ir.Operation, scalars: ScalarEvaluator, reason: str
+) -> tuple[int | str, Fraction | None]:
+    """Find the trip count of a loop that follows from the counters of the loops around it.
+
+    Args:
+        loop: The loop.
+        scalars: Evaluates the values.
+        reason: Why its own ops do not determine it.
+
+    Returns:
+        The count or why it is not known, and the average if it is no whole number.
+    """
+    if reason in (TOO_MANY_STEPS, ENDLESS):  # all that decides is known without them
+        return reason, None
+    reasons = {reason: None}
+
+    def find(op: ir.Operation, evaluator: ScalarEvaluator) -> int | None:
+        found = _search_trip_count(op, evaluator)
+        if isinstance(found, int):
+            return found
+        reasons[found] = None
+        return None
+
+    outcomes = count_outcomes(loop, scalars, find)
+    mean = _average_outcomes(outcomes)
+    if mean is None:
+        return DIFFERS if outcomes else next(reversed(reasons)), None
+    if mean.denominator == 1:
+        return mean.numerator, None
+    return f"changes in the loop around it, and is {float(mean):g} on average", mean
+
+
 def find_mean_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> Fraction | None:
     """Find how often the body of a loop runs on average; None if the IR does not determine it."""
-    found = count_outcomes(loop, scalars, find_trip_count)
+    return _average_outcomes(count_outcomes(loop, scalars, find_trip_count))
+
+
+def _average_outcomes(found: Sequence[Counter[int]]) -> Fraction | None:
+    """Return the average over the executions on each path of calls; None if paths differ."""
     means = {Fraction(sum(n * k for n, k in one.items()), one.total()) for one in found}
     return means.pop() if len(means) == 1 else None
 

@@ -17,6 +17,7 @@ from hespas import frontends
 from hespas.dialects.mlir import collect_functions, hlo_text_to_proto, ir, make_context
 from hespas.dialects.program_facts import read_exported_platforms
 from hespas.frontends.quantised_types import replace_quantised_types
+from hespas.frontends.unused_globals import leave_out_unused_globals
 from hespas.passes import run_pipeline
 from hespas.support.errors import HespasError
 
@@ -322,3 +323,25 @@ def test_quantised_ops_on_real_values_have_a_remedy(op) -> None:
 def test_quantised_types_keep_their_lines() -> None:
     text = b"a !quant.uniform<i8\n:f32, 0.5>\nb !quant.any<u8<0:3>:f32> !quant.uniform<i8"
     assert replace_quantised_types(text) == b"a i8\n\nb ui8 !quant.uniform<i8"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'ml_program.global private @"se\\65d"(dense<0> : tensor<i64>) : tensor<i64>',
+        "ml_program.global private @seed(#ml_program.extern : i64) : i64",
+        "ml_program.global @seed : tuple<memref<2xi64, affine_map<(d0) -> (d0)>>, (i64) -> (i64)>",
+        '"ml_program.global"() {"sym_name" = "seed", type = i64} : () -> () loc(fused["a", "b"])',
+    ],
+)
+def test_only_the_tokens_of_an_unused_global_are_left_out(text) -> None:
+    """Not the rest of its line; one that a symbol refers to stays, however the name is spelled."""
+
+    def leave_out(program: str) -> str:
+        return leave_out_unused_globals(program.encode(), keeps_generic_form=False).decode()
+
+    before, after = 'a = "@seed", // @seed\n', " func.func private @f()"
+    assert leave_out(before + text + after) == before + " " * len(text) + after
+    for reference in (" @seed", ' @g::@"s\\65ed"'):
+        used = before + text + after + reference
+        assert leave_out(used) == used

@@ -2,11 +2,19 @@
 // RUN: hespas-opt %s --annotate-collectives=replicas=2 --annotate-collectives=replicas=2 --split-input-file | filecheck %s
 // RUN: hespas-opt %s --annotate-collectives=replicas=2 --annotate-collectives --split-input-file | filecheck %s
 // RUN: hespas-opt %s --annotate-collectives=replicas=2 --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=NOTE
-// RUN: hespas-opt %s --annotate-collectives=replicas=1 --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=ONE --allow-empty
+// RUN: hespas-opt %s --annotate-collectives=replicas=1 --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=ONE
+// RUN: hespas-opt %s --annotate-collectives=replicas=3 --annotate-collectives=replicas=3 --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=TWICE
 
-// NOTE-COUNT-3: note: 2 devices run the program of one device without communication
+// NOTE-COUNT-2: note: 2 devices run the program of one device without communication
+// NOTE: warning: builtin.module ({{.*}}): replicas=2 is for a program of one device, and the module is for 1 x 3 devices (replicas x partitions), which it keeps
+// NOTE: note: 2 devices run the program of one device without communication
 // NOTE-NOT: note
+// NOTE-NOT: warning
 // ONE-NOT: note
+// ONE: warning: {{.*}} replicas=1 is for a program of one device
+// ONE-NOT: note
+// ONE-NOT: warning
+// TWICE-NOT: warning
 
 /// A program of one device runs on each of two devices.
 
@@ -38,7 +46,7 @@ module attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
 
 // -----
 
-/// A program of more devices stays as it is.
+/// A program of other devices stays as it is, with a warning.
 
 // CHECK: hespas.target = {devices = 3 : i64, partitions = 3 : i64, replicas = 1 : i64}
 module attributes {mhlo.num_partitions = 3 : i32, mhlo.num_replicas = 1 : i32} {

@@ -207,7 +207,7 @@ module @further_out {
 
 // CHECK-LABEL: module @differ
 // CHECK: func.func private @inner
-// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it is another for each call of its function"
 module @differ {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     %zero = stablehlo.constant dense<2> : tensor<i32>
@@ -235,7 +235,7 @@ module @differ {
   func.func private @inner(%n: tensor<i32>, %x: tensor<8xf32>) -> tensor<8xf32> {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1> : tensor<i32>
-    // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N}}
+    // expected-warning @+1 {{the trip count of the loop is another for each call of its function: 1 is assumed; set it with hespas-opt --prepare=trip-count=N}}
     %0:2 = stablehlo.while(%j = %zero, %z = %x) : tensor<i32>, tensor<8xf32> cond {
       %4 = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %4 : tensor<i1>
@@ -290,7 +290,7 @@ module @endless {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1> : tensor<i32>
     %n = stablehlo.constant dense<9> : tensor<i32>
-    // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed}}
+    // expected-warning @+1 {{the trip count of the loop is infinite unless an integer wraps around, because the condition holds in each iteration: 1 is assumed}}
     %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8xf32> cond {
       %2 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %2 : tensor<i1>

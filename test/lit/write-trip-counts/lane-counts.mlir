@@ -150,7 +150,7 @@ module @steps {
 /// Lanes that never end are not counted.
 
 // CHECK-LABEL: module @endless
-// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it is infinite unless an integer wraps around, because the condition holds in each iteration"
 module @endless {
   func.func @main() -> tensor<4xi32> {
     %bounds = stablehlo.constant dense<[3, 7, 5, 2]> : tensor<4xi32>

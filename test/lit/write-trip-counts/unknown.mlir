@@ -2,9 +2,12 @@
 // RUN: hespas-opt %s --write-trip-counts --write-trip-counts --split-input-file | filecheck %s
 // RUN: hespas-opt %s --write-trip-counts --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=WARNING
 
-// WARNING-COUNT-4: the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N
-// WARNING: the trip count of the loop depends on data: its maximum of 16 is assumed
-// WARNING-COUNT-5: the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N
+// WARNING-COUNT-3: the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N
+// WARNING: the trip count of the loop is infinite unless an integer wraps around, because the condition holds in each iteration: 1 is assumed
+// WARNING: the trip count of the loop depends on more than 16 carried values: its maximum of 16 is assumed
+// WARNING-COUNT-2: the trip count of the loop depends on data: 1 is assumed; set it with hespas-opt --prepare=trip-count=N
+// WARNING-COUNT-3: the trip count of the loop is infinite unless an integer wraps around, because the condition holds in each iteration: 1 is assumed
+// WARNING: the trip count of the loop is not found within 100,000 iterations: 1 is assumed
 // WARNING-NOT: warning
 
 /// A bound that is an argument of the program.
@@ -76,7 +79,7 @@ module @step {
 /// A loop without an end.
 
 // CHECK-LABEL: module @endless
-// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"}
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it is infinite unless an integer wraps around, because the condition holds in each iteration"}
 module @endless {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     %s = stablehlo.constant dense<0> : tensor<i32>
@@ -99,7 +102,7 @@ module @endless {
 /// A condition that depends on more than 16 values.
 
 // CHECK-LABEL: module @many
-// CHECK: hespas.trips = 16 : i64, hespas.trips_note = "maximum trip count 16 assumed: it depends on data"}
+// CHECK: hespas.trips = 16 : i64, hespas.trips_note = "maximum trip count 16 assumed: it depends on more than 16 carried values"}
 module @many {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     %s = stablehlo.constant dense<0> : tensor<i32>
@@ -176,7 +179,7 @@ module @named {
 /// A counter that is set to the same number again and again.
 
 // CHECK-LABEL: module @set
-// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"}
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it is infinite unless an integer wraps around, because the condition holds in each iteration"}
 module @set {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     %s = stablehlo.constant dense<0> : tensor<i32>
@@ -234,6 +237,30 @@ module @stays_below {
       %k = stablehlo.constant dense<0> : tensor<i8>
       %j = stablehlo.add %i, %k : tensor<i8>
       stablehlo.return %j : tensor<i8>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A loop that ends, after more iterations than are run.
+
+// CHECK-LABEL: module @long
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it is not found within 100,000 iterations"}
+module @long {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %n = stablehlo.constant dense<200000> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %most = stablehlo.maximum %i, %one : tensor<i32>
+      %j = stablehlo.add %most, %one : tensor<i32>
+      stablehlo.return %j : tensor<i32>
     }
     return %x : tensor<8xf32>
   }
