@@ -35,20 +35,27 @@ class SinkConstantsPass(BlockPass):
         reads = [
             (op, position, initial)
             for argument, initial in _list_invariant_arguments(block)
+            if _find_broadcast(block, initial) is not None
             for op, position in _list_reads(block, argument)
         ]
         for view in block.operations:
             reads += [(view.operation, k, value) for k, value in enumerate(view.operation.operands)]
         copies: dict[ir.Value, ir.Value] = {}
         for op, position, value in reads:
-            broadcast = get_defining_op(value)
-            if broadcast is None or broadcast.name != BROADCAST or broadcast.block == block:
-                continue
-            constant = get_defining_op(broadcast.operands[0])
-            if constant is not None and constant.name == CONSTANT:
+            broadcast = _find_broadcast(block, value)
+            if broadcast is not None:
                 if value not in copies:
-                    copies[value] = _copy_to_start(block, constant, broadcast)
+                    copies[value] = _copy_to_start(block, broadcast)
                 op.operands[position] = copies[value]
+
+
+def _find_broadcast(block: ir.Block, value: ir.Value) -> ir.Operation | None:
+    """Find the broadcast of a constant outside of a block that a value is; None if it is not."""
+    broadcast = get_defining_op(value)
+    if broadcast is None or broadcast.name != BROADCAST or broadcast.block == block:
+        return None
+    constant = get_defining_op(broadcast.operands[0])
+    return broadcast if constant is not None and constant.name == CONSTANT else None
 
 
 def _list_invariant_arguments(block: ir.Block) -> list[tuple[ir.Value, ir.Value]]:
@@ -62,9 +69,10 @@ def _list_invariant_arguments(block: ir.Block) -> list[tuple[ir.Value, ir.Value]
     return [(read, initial) for argument, result, read, initial in pairs if argument == result]
 
 
-def _copy_to_start(block: ir.Block, constant: ir.Operation, broadcast: ir.Operation) -> ir.Value:
+def _copy_to_start(block: ir.Block, broadcast: ir.Operation) -> ir.Value:
     """Copy a constant and its broadcast to the start of a block; return the copy of this."""
     copy = broadcast.clone(ir.InsertionPoint.at_block_begin(block)).operation
+    constant = broadcast.operands[0].owner
     source = constant.clone(ir.InsertionPoint.at_block_begin(block)).operation
     copy.operands[0] = source.results[0]
     return copy.results[0]
