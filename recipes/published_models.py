@@ -26,7 +26,7 @@ GemmaName = Literal[
 ]  # fmt: skip
 MoeName = Literal[
     "tiny-moe", "tiny-deepseek", "mixtral-8x7b", "mixtral-8x22b", "qwen3-30b-a3b",
-    "qwen3-235b-a22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
+    "qwen3-235b-a22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "kimi-k2",
 ]  # fmt: skip
 T5Name = Literal["tiny-t5", "t5-v1.1-large", "t5-v1.1-xl", "t5-v1.1-xxl"]
 GptOssName = Literal["tiny-gpt-oss", "gpt-oss-20b", "gpt-oss-120b"]
@@ -39,7 +39,7 @@ ALIASES = {
     "llama3-8b": "8b", "llama3.1-8b": "8b", "llama3-70b": "70b", "llama3.1-70b": "70b",
     "llama3.3-70b": "70b", "llama3-405b": "405b", "llama3.1-405b": "405b",
     "deepseek-v2-16b": "deepseek-v2-lite", "deepseek-v2-236b": "deepseek-v2",
-    "deepseek-v3-671b": "deepseek-v3",
+    "deepseek-v3-671b": "deepseek-v3", "kimi-k2-1t": "kimi-k2",
 }  # fmt: skip
 
 
@@ -231,6 +231,12 @@ MODELS = {
         7168, 128, 128, layers=61, mlp=18432, vocab=129280, experts=256, top_k=8, expert_mlp=2048,
         shared_experts=1, dense_layers=3, query_rank=1536, router="sigmoid", expert_groups=8,
         top_groups=4, route_scale=2.5,
+    ),
+    # Kimi K2 (config.json of moonshotai/Kimi-K2-Instruct, whose architecture is DeepSeek-V3's)
+    "kimi-k2": _make_deepseek(
+        7168, 64, 64, layers=61, mlp=18432, vocab=163840, rope_theta=50_000.0, experts=384, top_k=8,
+        expert_mlp=2048, shared_experts=1, dense_layers=1, query_rank=1536, router="sigmoid",
+        route_scale=2.827,
     ),
 }
 # fmt: on

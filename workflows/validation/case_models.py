@@ -94,6 +94,7 @@ FAMILIES = (
         assumption=_CAPACITY,
     ),
     ModelFamily("deepseek-v3", "moe", "deepseek-v3", assumption=_CAPACITY),
+    ModelFamily("kimi-k2", "moe", "kimi-k2", assumption=_CAPACITY),
 )  # fmt: skip
 _T5_TARGETS = 114  # of T5's pretraining on inputs of 512 tokens (arXiv 1910.10683, 3.1.4)
 _FUSED_ATTENTION = re.compile(r"flash|sdpa|fmha|fused[- ]attention|cudnn_attention")
