@@ -12,7 +12,8 @@ from hespas.support.suggestions import suggest_nearest
 
 LlamaName = Literal[
     "tiny", "100m", "200m", "500m", "1b", "2b", "3b", "8b", "70b", "405b", "llama2-7b",
-    "llama2-13b", "llama2-70b", "codellama-34b", "mistral-7b", "qwen3-8b", "qwen3-14b", "qwen3-32b",
+    "llama2-13b", "llama2-70b", "codellama-34b", "mistral-7b", "qwen2.5-32b", "qwen3-8b",
+    "qwen3-14b", "qwen3-32b",
 ]  # fmt: skip
 GptName = Literal[
     "tiny-gpt", "gpt3-126m", "gpt3-5b", "gpt3-7b", "gpt3-13b", "gpt3-22b", "gpt3-175b",
@@ -127,6 +128,11 @@ _make_gpt_oss = functools.partial(
 _make_qwen3 = functools.partial(
     DecoderModel, head_dim=128, vocab=151936, rope_theta=1_000_000.0, norm_eps=1e-6, head_norms=True
 )
+# Qwen2.5 (arXiv 2412.15115, table 1; the rest by config.json of Qwen/Qwen2.5-32B): biases of
+# queries, keys and values
+_make_qwen2 = functools.partial(
+    DecoderModel, head_dim=128, rope_theta=1_000_000.0, head_biases=True
+)
 _make_llama2 = functools.partial(DecoderModel, vocab=32000, rope_theta=10_000.0)
 
 # fmt: off
@@ -165,6 +171,7 @@ MODELS = {
     "codellama-34b": _make_llama2(8192, 64, 8, 128, 48, 22016, rope_theta=1_000_000.0),
     # Mistral (arXiv 2310.06825, table 1); version 0.2 and later attend to all tokens
     "mistral-7b": DecoderModel(4096, 32, 8, 128, 32, 14336, 32000, rope_theta=1_000_000.0),
+    "qwen2.5-32b": _make_qwen2(5120, 40, 8, layers=64, mlp=27648, vocab=152064),
     "qwen3-8b": _make_qwen3(4096, 32, 8, layers=36, mlp=12288),
     "qwen3-14b": _make_qwen3(5120, 40, 8, layers=40, mlp=17408),
     "qwen3-32b": _make_qwen3(5120, 64, 8, layers=64, mlp=25600),

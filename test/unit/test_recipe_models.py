@@ -46,7 +46,7 @@ VARIANTS = {
     "narrow-scores": {"wide_scores": False},
     "late-division": {"wide_scores": False, "late_division": True},
     "mpt-alibi": {"positions": "alibi", "biases": False, "activation": "gelu", "heads": 6},
-    "gated-untied": {"gated": True, "tied": False},
+    "gated-untied": {"gated": True, "tied": False, "biases": False, "head_biases": True},
     "maxtext-2023": {
         "norm": "rms", "biases": False, "activation": "relu", "positions": "rotary", "kv_heads": 2,
     },
@@ -183,7 +183,8 @@ def test_divided_models_equal_the_whole(name, mesh, options):
         ("gemma-7b", 8_537_680_896), ("gemma2-2b", 2_614_341_888), ("gemma2-9b", 9_241_705_984),
         ("gemma2-27b", 27_227_128_320), ("gemma3-1b", 999_885_952),
         ("mistral-7b", 7_241_732_096), ("qwen3-8b", 8_190_735_360),
-        ("qwen3-14b", 14_768_307_200), ("qwen3-32b", 32_762_123_264),
+        ("qwen2.5-32b", 32_763_876_352), ("qwen3-14b", 14_768_307_200),
+        ("qwen3-32b", 32_762_123_264),
         ("qwen3-30b-a3b", 30_532_122_624), ("qwen3-235b-a22b", 235_093_634_560),
         ("deepseek-v2-lite", 15_706_484_224),
         ("deepseek-v2", 235_741_434_880), ("gpt-oss-120b", 116_829_156_672),

@@ -848,6 +848,7 @@ def test_parts_of_hosts_and_racks(node, devices, counts):
         ("deepseek3-671b", "deepseek-v3", "deepseek-v3"),
         ("kimi-k2-1t", "kimi-k2", "kimi-k2"),
         ("Gemma-3-12B", "gemma3", "gemma3-12b"),
+        ("Qwen/Qwen2.5-32B", "qwen2.5-32b", "qwen2.5-32b"),
         ("qwen3-32b", "qwen3", "qwen3-32b"),
         ("T5_1_1_base", "t5-1-1", ""),
     ],

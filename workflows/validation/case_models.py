@@ -81,6 +81,7 @@ FAMILIES = (
     ModelFamily("t5-1-1", "t5", "t5-v1.1-xl", head_dim=64),
     ModelFamily("gpt-oss", "moe", "gpt-oss-120b", assumption=_CAPACITY),
     ModelFamily("mixtral", "moe", "mixtral-8x7b", assumption=_CAPACITY),
+    ModelFamily("qwen2.5-32b", "llama", "qwen2.5-32b"),
     ModelFamily("qwen3-235b", "moe", "qwen3-235b-a22b", assumption=_CAPACITY),
     ModelFamily("qwen3-30b", "moe", "qwen3-30b-a3b", assumption=_CAPACITY),
     ModelFamily("qwen3", "llama", "qwen3-8b"),
