@@ -46,9 +46,11 @@ def build(
 ) -> Exportable:
     """A training step of a mixture of experts: top-k routing, all_to_all over ``expert``, AdamW.
 
-    Tokens beyond an expert's capacity skip the expert. With ``dispatch=dropless`` none do: tokens
-    are sorted by expert and multiplied by ``ragged_dot``, which needs platform cuda or tpu, as
-    others multiply each token by every expert; ``expert`` does not divide the mesh then.
+    Tokens beyond an expert's capacity skip the expert. With ``dispatch=masks`` they are sent and
+    summed by products with masks, as by MaxText without ``sparse_matmul``. With
+    ``dispatch=dropless`` none do: tokens are sorted by expert and multiplied by ``ragged_dot``,
+    which needs platform cuda or tpu, as others multiply each token by every expert; ``expert`` does
+    not divide the mesh then.
 
     Raises:
         UsageError: If the mesh does not divide the model.

@@ -57,6 +57,7 @@ VARIANTS = {
     "gpt-oss": {"model": "tiny-gpt-oss", "capacity": 8.0},
     "gpt-oss-dropless": {"model": "tiny-gpt-oss", "dispatch": "dropless", "top_k": 2},
     "deepseek-v3": {"model": "tiny-deepseek", "router": "sigmoid", "dispatch": "dropless"},
+    "masks": {"model": "tiny-deepseek", "dispatch": "masks", "capacity": 8.0},
 }  # fmt: skip
 
 
@@ -156,6 +157,7 @@ DIVIDED = {
     "sinks": ("gpt-oss", {"expert": 2, "tensor": 2}, {}),
     "expert": ("deepseek-v2", {"fsdp": 2, "expert": 2, "tensor": 2}, {}),
     "dropless": ("deepseek-v3", {"fsdp": 2, "tensor": 2}, {}),
+    "masks": ("masks", {"fsdp": 2, "expert": 2}, {}),
 }
 
 
