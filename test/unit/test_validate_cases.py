@@ -20,6 +20,7 @@ from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.run_config import RunOptions
 from hespas.workflows.studies.study_output import format_csv
 from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
+from hespas.workflows.validation.case_experts import read_expert_sizes
 from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_models import FAMILIES
 from hespas.workflows.validation.case_programs import plan_case_program
@@ -526,6 +527,112 @@ def test_experts_are_an_axis_of_the_mesh():
     assert plan.workload.mesh == {"data": 1, "fsdp": 2, "expert": 8, "tensor": 1}
     assert plan.workload.options["batch"] == "2"
     assert any("capacity of experts" in text for text in plan.assumptions)
+
+
+EXPERT_WORDS = "18432 dense (3 layers); 2048 x 256 experts, top 8, 1 shared"
+DEEPSEEK = {
+    "model": "deepseek3-671b", "layers": "61", "hidden": "7168", "heads": "128", "kv_heads": "128",
+    "vocab": "129280", "parallelism": "dcn_fsdp=8;ici_ep=8", "per_device_batch": "7",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ffn", "expected"),
+    [
+        (EXPERT_WORDS, {"mlp": 18432, "dense_layers": 3, "expert_mlp": 2048, "experts": 256,
+                        "top_k": 8, "shared_experts": 1}),
+        ("18432 dense (1 layer); 2048 x 384 experts, top 8, 1 shared",
+         {"mlp": 18432, "dense_layers": 1, "expert_mlp": 2048, "experts": 384, "top_k": 8,
+          "shared_experts": 1}),
+        ("18432/2048x256", {"mlp": 18432, "expert_mlp": 2048, "experts": 256}),
+        ("2880x32", {"expert_mlp": 2880, "experts": 32}),
+        ("2880 x 32 experts, top 4", {"expert_mlp": 2880, "experts": 32, "top_k": 4}),
+        ("18432", {}),
+        ("some 2048 x 256", {}),
+    ],
+)  # fmt: skip
+def test_experts_are_read_in_words(ffn, expected):
+    assert read_expert_sizes(ffn) == expected
+
+
+def test_experts_in_words_are_those_of_the_published_model():
+    for ffn in (EXPERT_WORDS, "18432/2048x256"):
+        plan = plan_case(64, ffn=ffn, **DEEPSEEK)
+        assert not plan.reasons
+        options = plan.workload.options
+        assert options["model"] == "deepseek-v3" and "mlp" not in options
+        assert "experts" not in options and "expert_mlp" not in options
+    assert not plan_case(
+        8, ffn="2880x32", model="gpt-oss-20b", parallelism="ep=8", layers="24", hidden="2880",
+        heads="64", kv_heads="8", vocab="201088",
+    ).reasons  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ({"ffn": "18432/2048x128"}, "experts 128, but deepseek-v3 has 256"),
+        ({"ffn": EXPERT_WORDS.replace("3 layers", "1 layer")}, "dense_layers 1, .* has 3"),
+        ({"ffn": "1024x256"}, "expert_mlp 1024, but deepseek-v3 has 2048"),
+        ({"ffn": "some 2048 x 256"}, "ffn is 'some 2048 x 256', not a number"),
+        ({"ffn": "2048x256", "model": "llama3-8b"}, "'llama3-8b' has no experts"),
+    ],
+)
+def test_experts_in_words_that_contradict_the_model_are_a_reason(texts, reason):
+    assert re.search(reason, plan_case(64, **{**DEEPSEEK, **texts}).reasons["model"])
+
+
+def test_experts_in_words_are_options_of_a_model_that_is_not_published():
+    plan = plan_case(64, **{**DEEPSEEK, "model": "deepseek-v3-proxy", "ffn": "9216/1024x128"})
+    expected = {"mlp": "9216", "expert_mlp": "1024", "experts": "128", "dense_layers": "1"}
+    assert plan.workload.options.items() >= expected.items()
+
+
+@pytest.mark.parametrize(
+    ("framework", "notes", "expected", "assumption"),
+    [
+        ("MaxText (JAX/XLA:GPU)", "run a; sparse_matmul=false, capacity_factor 2.0; b",
+         {"dispatch": "masks", "capacity": "2.0"}, ""),
+        ("MaxText (JAX/XLA:GPU)", "sparse_matmul=true, grouped GEMM; dropless",
+         {"capacity": "1"}, "each expert gets as many tokens"),
+        ("PyTorch FSDP2", "DeepEP; mock data, balanced routing", {"capacity": "1"},
+         "each expert gets as many tokens"),
+        ("MaxText (JAX/XLA:GPU)", "capacity_factor=1.5", {"capacity": "1.5"}, ""),
+        ("MaxText (JAX/XLA:GPU)", "", {}, "the capacity of experts is that of the recipe moe"),
+    ],
+)  # fmt: skip
+def test_the_dispatch_of_experts_is_that_of_the_row(framework, notes, expected, assumption):
+    plan = plan_case(64, **{**DEEPSEEK, "framework": framework, "notes": notes, "ffn": "18432"})
+    options = plan.workload.options
+    assert {key: options[key] for key in ("dispatch", "capacity") if key in options} == expected
+    about_experts = [text for text in plan.assumptions if "expert" in text]
+    assert len(about_experts) == bool(assumption)
+    assert not assumption or about_experts[0].startswith(assumption)
+
+
+def test_dense_products_of_all_experts_are_refused():
+    plan = plan_case(64, **{**DEEPSEEK, "notes": "sparse_matmul=false", "ffn": "18432"})
+    assert "capacity_factor" in plan.reasons["model"]
+
+
+def test_axes_between_hosts_and_within_them_make_the_mesh_of_maxtext():
+    """MaxText gives each axis its devices between hosts times those within one."""
+    for text, mesh, dcn in (
+        ("dcn_fsdp=8;ici_ep=8", (8, 8), {"fsdp": 8}),
+        ("dcn_fsdp=4;dcn_ep=2;ici_ep=8", (4, 16), {"fsdp": 4, "expert": 2}),
+        ("dcn_fsdp=1;dcn_ep=8;ici_ep=8", (1, 64), {"fsdp": 1, "expert": 8}),
+        ("dcn_fsdp=8;ici_fsdp=2;ici_ep=4", (16, 4), {"fsdp": 8}),
+    ):
+        plan = plan_case(64, **{**DEEPSEEK, "ffn": "18432", "parallelism": text})
+        fsdp, expert = mesh
+        assert plan.workload.mesh == {"data": 1, "fsdp": fsdp, "expert": expert, "tensor": 1}
+        assert plan.dcn == dcn
+        ids = np.array(order_devices(plan.workload.mesh, plan.dcn)).reshape(fsdp, expert)
+        hybrid = np.arange(64).reshape(
+            dcn.get("fsdp", 1), dcn.get("expert", 1), fsdp // dcn.get("fsdp", 1), -1
+        )
+        expected = hybrid.transpose(0, 2, 1, 3).reshape(fsdp, expert)
+        np.testing.assert_array_equal(ids, expected)
 
 
 def test_experts_of_megatron_are_part_of_data_parallelism():

@@ -18,6 +18,11 @@ from hespas.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.validation.case_experts import (
+    choose_expert_dispatch,
+    choose_expert_sizes,
+    read_expert_sizes,
+)
 from hespas.workflows.validation.case_flags import (
     choose_gpu_options,
     choose_tpu_options,
@@ -260,13 +265,17 @@ def _plan_sizes(case: TrainingCase, outcome: CaseOutcome) -> dict[str, str]:
         outcome.reasons["model"] = f"no recipe builds the model '{name}'"
         return {}
     sizes: dict[str, int] = {}
+    expert_words = read_expert_sizes(case.get_text("ffn"))
     for column in DIMENSIONS:
+        if column == "ffn" and expert_words:
+            continue
         value = _read_count(case, column, outcome)
         if value is not None:
             sizes[column] = value
     published = find_published_model(name)
     if "model" not in outcome.reasons and not published:
-        missing = [c for c in DIMENSIONS if c not in (*sizes, "head_dim", "kv_heads")]
+        known = (*sizes, "head_dim", "kv_heads", *(["ffn"] if expert_words else []))
+        missing = [column for column in DIMENSIONS if column not in known]
         if missing:
             outcome.reasons["model"] = (
                 f"the dimensions of '{name}' are not known: {', '.join(missing)} missing"
@@ -278,8 +287,10 @@ def _plan_sizes(case: TrainingCase, outcome: CaseOutcome) -> dict[str, str]:
     if "heads" in sizes:
         sizes.setdefault("kv_heads", sizes["heads"])
     options = {RECIPE_SIZES[column]: str(value) for column, value in sizes.items()}
-    if family.assumption:
-        outcome.assumptions.append(family.assumption)
+    if expert_words:
+        options |= choose_expert_sizes(outcome, published, family.base)
+    if family.recipe == "moe":
+        options |= choose_expert_dispatch(outcome)
     return {"model": published or family.base, **options, **family.options}
 
 
