@@ -788,6 +788,7 @@ BY_PRECISION = (
         ("AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)", 8, (2**31, 2**31, 2**25)),
         ("AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)", 64, (2**31, 2**31, 2**24)),
         (BY_PRECISION, 64, (2**31, 2**31, 2**24)),
+        ("AR, AG and RS combine 8 GiB", 8, (None, 2**33, 2**33)),
     ],
 )  # fmt: skip
 def test_thresholds_are_read_from_notes(notes, hosts, sizes):
@@ -795,8 +796,45 @@ def test_thresholds_are_read_from_notes(notes, hosts, sizes):
     assert read_combine_flags(notes, hosts) == [
         f"--xla_gpu_{name}_combine_threshold_bytes={size}"
         for name, size in zip(names, sizes, strict=True)
+        if size
     ]
     assert read_combine_flags("nothing about flags", hosts) == []
+
+
+LISTED = (
+    "latency hiding scheduler, memory_limit_slop_factor=95, AG and RS combine 8 GiB, triton_gemm "
+    "off, cublaslt on, autotune 0, AG combine_by_dim off, command buffers off"
+)
+LISTED_FLAGS = (
+    "--xla_gpu_enable_latency_hiding_scheduler=true --xla_gpu_memory_limit_slop_factor=95 "
+    "--xla_gpu_all_gather_combine_threshold_bytes=8589934592 "
+    "--xla_gpu_reduce_scatter_combine_threshold_bytes=8589934592 "
+    "--xla_gpu_enable_triton_gemm=false --xla_gpu_enable_cublaslt=true --xla_gpu_autotune_level=0 "
+    "--xla_gpu_enable_all_gather_combine_by_dim=false --xla_gpu_enable_command_buffer="
+)
+
+
+@pytest.mark.parametrize(
+    ("notes", "flags"),
+    [
+        (f"run a; AMD-parity flags: {LISTED}; memory fraction 0.93", LISTED_FLAGS),
+        (f"dropless; XLA flags = AMD image default: {LISTED}", LISTED_FLAGS),
+        (f"parity flags: {LISTED}, but triton_gemm=true (autotune 0: slow); b",
+         f"{LISTED_FLAGS} --xla_gpu_enable_triton_gemm=true"),
+        (f"parity flags: {LISTED}, but combine thresholds of 256 B; b",
+         f"{LISTED_FLAGS} --xla_gpu_all_reduce_combine_threshold_bytes=256 "
+         "--xla_gpu_all_gather_combine_threshold_bytes=256 "
+         "--xla_gpu_reduce_scatter_combine_threshold_bytes=256"),
+        ("a; NV defaults: latency hiding scheduler, command buffers off, nothing else",
+         "--xla_gpu_enable_latency_hiding_scheduler=true --xla_gpu_enable_command_buffer="),
+    ],
+)  # fmt: skip
+def test_a_list_of_flags_in_notes_replaces_those_of_the_framework(notes, flags):
+    plan = plan_case(notes=notes)
+    assert plan.xla_options == f'flags="{flags}"'
+    assert not plan.assumptions
+    unknown = plan_case(notes=notes.replace("hiding scheduler,", "hiding scheduler, warp 9,"))
+    assert unknown.assumptions == ["flags that are not known by these words left out: warp 9"]
 
 
 @pytest.mark.parametrize(("hosts", "scattered"), [(16, 2**23), (64, 2**22)])
