@@ -176,6 +176,22 @@ def test_weights_that_do_not_fit_in_f32_are_in_bf16():
     assert "weights_dtype" not in plan.workload.options
 
 
+def test_the_share_of_memory_that_a_row_states_is_what_weights_fit_in():
+    texts = {"hardware": "B200_180GB", "params": "8.8e10", "parallelism": "fsdp=8", "notes": "a"}
+    assert "weights_dtype" not in plan_case(8, **texts).workload.options
+    plan = plan_case(8, **{**texts, "notes": "run a; memory fraction 0.93"})
+    assert plan.workload.options["weights_dtype"] == "bf16"
+
+
+def test_the_type_of_weights_that_a_row_states_is_that_of_moments_too():
+    plan = plan_case(precision="bf16 (weights bf16)")
+    types = {name: plan.workload.options[name] for name in ("weights_dtype", "moments_dtype")}
+    assert types == {"weights_dtype": "bf16", "moments_dtype": "bf16"} and not plan.assumptions
+    texts = {"hardware": "B200_180GB", "params": "8.8e12", "parallelism": "fsdp=8"}
+    wide = plan_case(8, precision="int8 (AQT), weights f32", **texts)
+    assert "weights_dtype" not in wide.workload.options
+
+
 def test_logits_are_computed_in_as_many_parts_as_a_row_states():
     plan = plan_case(remat="custom: context on device; vocab tiling 4")
     assert plan.workload.options["vocab_tiles"] == "4"
