@@ -32,7 +32,7 @@ class ModelSizes:
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """Options that override how attention by products stores its scores; None keeps the model's."""
+    """Options that override the scores of attention; None keeps the model's own."""
 
     wide_scores: Annotated[
         bool | None, "attention by products keeps its scores in f32, not in compute_dtype"
@@ -41,6 +41,10 @@ class ScoreOptions:
         bool | None,
         "attention by products divides by the sums of exponentials after the product with the "
         "values, as MaxText does; needs wide_scores=false",
+    ] = None
+    sinks: Annotated[
+        bool | None,
+        "a learned score of each head beside those of tokens, which cudnn does not have",
     ] = None
 
 

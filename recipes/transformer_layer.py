@@ -352,7 +352,7 @@ def check_attention(attention: str, m: DecoderModel, p: MeshParallelism) -> None
             plain,
         ),
         (is_splash and not m.causal, "is causal, and the model is not", plain),
-        (is_cudnn and m.sinks, "has no sinks, which the model has", plain),
+        (is_cudnn and m.sinks, "has no sinks, which the model has", f"{plain} or sinks=false"),
         (is_cudnn and m.score_cap, "has no limit of scores, which the model has", plain),
     ):
         if is_wrong:

@@ -626,6 +626,16 @@ def test_the_dispatch_of_experts_is_that_of_the_row(framework, notes, expected, 
     assert not assumption or about_experts[0].startswith(assumption)
 
 
+def test_sinks_are_left_out_where_the_kernel_has_none():
+    texts = {"model": "gpt-oss-120b", "hidden": "2880", "heads": "64", "parallelism": "ep=8"}
+    plan = plan_case(8, **texts)
+    assert plan.workload.options["sinks"] == "false"
+    assert "attention without sinks" in plan.assumptions
+    plan = plan_case_program(make_case(8, **{**texts, "hardware": "TPUv5e"}), {}, compiler="tpu")
+    assert "sinks" not in plan.workload.options
+    assert "sinks" not in plan_case().workload.options
+
+
 def test_dense_products_of_all_experts_are_refused():
     plan = plan_case(64, **{**DEEPSEEK, "notes": "sparse_matmul=false", "ffn": "18432"})
     assert "capacity_factor" in plan.reasons["model"]

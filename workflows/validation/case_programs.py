@@ -171,6 +171,7 @@ def _plan_decoder(
         "remat": remat,
         "attention": attention,
         **choose_score_type(case, recipe, attention),
+        **(_leave_out_sinks(outcome, sizes["model"]) if attention == "cudnn" else {}),
         "scan": _plan_scan(outcome, remat),
         **own,
         **changes,
@@ -189,6 +190,14 @@ def _settle_attention(outcome: CaseOutcome, recipe: str, attention: str) -> str:
         outcome.assumptions.append("attention by products and a softmax")
         return "dot_product"
     return attention
+
+
+def _leave_out_sinks(outcome: CaseOutcome, model: str) -> dict[str, str]:
+    """Return the option for attention without sinks, which cuDNN's kernel of the recipes lacks."""
+    if not MODELS[model].sinks:
+        return {}
+    outcome.assumptions.append("attention without sinks")
+    return {"sinks": "false"}
 
 
 def _plan_resnet(
