@@ -41,6 +41,9 @@ def build(
     scores: ScoreOptions,
     mixture: MixtureOptions,
     expert_dispatch: ExpertDispatch,
+    spread_weights: Annotated[
+        bool, "expert divides the weights outside of experts too, as in MaxText and FSDP2"
+    ] = False,
     options: StepOptions,
     training: TrainingOptions,
 ) -> Exportable:
@@ -58,7 +61,7 @@ def build(
     check_mesh_axes(mesh, AXES)
     check_positive_options(sequence=options.sequence, batch=options.batch)
     m = published_models.make_decoder_model(model, **vars(sizes), **vars(scores), **vars(mixture))
-    p = training.make_parallelism(mesh)
+    p = training.make_parallelism(mesh, spread_weights=spread_weights)
     rows = options.batch * options.sequence
     mlp = expert_dispatch.make_mlp(m, p, rows, training.find_scheme())
     decoder = training.make_decoder(m, p, options.remat, options.attention, mlp)
@@ -77,7 +80,7 @@ def build(
         "moe_train_step",
         m,
         p,
-        make_model_weights(m, stored, layers, options.sequence),
+        p.divide_weights(make_model_weights(m, stored, layers, options.sequence)),
         compute_loss,
         training,
         sequence=options.sequence,

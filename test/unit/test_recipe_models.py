@@ -157,7 +157,8 @@ DIVIDED = {
     "sinks": ("gpt-oss", {"expert": 2, "tensor": 2}, {}),
     "expert": ("deepseek-v2", {"fsdp": 2, "expert": 2, "tensor": 2}, {}),
     "dropless": ("deepseek-v3", {"fsdp": 2, "tensor": 2}, {}),
-    "masks": ("masks", {"fsdp": 2, "expert": 2}, {}),
+    "spread": ("deepseek-v2", {"expert": 2}, {"spread_weights": True, "remat": "weights"}),
+    "masks": ("masks", {"fsdp": 2, "expert": 2}, {"spread_weights": True}),
 }
 
 
