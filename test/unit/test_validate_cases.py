@@ -636,6 +636,26 @@ def test_sinks_are_left_out_where_the_kernel_has_none():
     assert "sinks" not in plan_case().workload.options
 
 
+@pytest.mark.parametrize(
+    ("framework", "parallelism", "is_spread"),
+    [
+        ("MaxText (JAX/XLA:GPU)", "dcn_fsdp=8;ici_ep=8", True),
+        ("PyTorch FSDP2 (NeMo Automodel)", "fsdp=64;ep=64", True),
+        ("MaxText (JAX/XLA:GPU)", "fsdp=64", False),
+        ("Megatron-LM", "dp=64;ep=8", False),
+        ("PyTorch FSDP2 (NeMo Automodel)", "fsdp=16;pp=4;ep=16", False),  # stages have no fsdp
+    ],
+)
+def test_weights_outside_of_experts_are_spread_as_by_the_framework(
+    framework, parallelism, is_spread
+):
+    plan = plan_case(64, **{
+        **DEEPSEEK, "ffn": "18432", "framework": framework, "parallelism": parallelism,
+        "per_device_batch": "4",
+    })  # fmt: skip
+    assert plan.workload.options.get("spread_weights", "false") == str(is_spread).lower()
+
+
 def test_dense_products_of_all_experts_are_refused():
     plan = plan_case(64, **{**DEEPSEEK, "notes": "sparse_matmul=false", "ffn": "18432"})
     assert "capacity_factor" in plan.reasons["model"]

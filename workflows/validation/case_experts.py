@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hespas.recipes.published_models import MODELS
 from hespas.workflows.validation.case_frameworks import MAXTEXT
 
 if TYPE_CHECKING:
-    from hespas.workflows.validation.training_cases import CaseOutcome
+    from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
 
 # As tables write them: ``18432 dense (3 layers); 2048 x 256 experts, top 8, 1 shared``, the width
 # of the dense layers before that of an expert, and ``18432/2048x256``.
@@ -60,6 +61,19 @@ def choose_expert_sizes(outcome: CaseOutcome, published: str, base: str) -> dict
     if differences:
         outcome.reasons["model"] = f"ffn states {'; '.join(differences)}"
     return {}
+
+
+def choose_weight_division(case: TrainingCase, mesh: Mapping[str, int]) -> dict[str, str]:
+    """Return the option for weights outside of experts that the devices of ``expert`` divide too.
+
+    MaxText divides them so (the rules of ``embed`` and ``embed_no_exp`` in its configs/base.yml),
+    and so does FSDP2, whose devices are those of the experts as well. The programs of stages of a
+    pipeline have no such weights.
+    """
+    is_divided = case.framework.name == MAXTEXT or "fsdp2" in case.words
+    has_stages = case.read_axis_sizes().get("pp", 1) > 1
+    is_spread = is_divided and mesh.get("expert", 1) > 1 and not has_stages
+    return {"spread_weights": "true"} if is_spread else {}
 
 
 def choose_expert_dispatch(outcome: CaseOutcome) -> dict[str, str]:

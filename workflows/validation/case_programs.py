@@ -21,6 +21,7 @@ from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_experts import (
     choose_expert_dispatch,
     choose_expert_sizes,
+    choose_weight_division,
     read_expert_sizes,
 )
 from hespas.workflows.validation.case_flags import (
@@ -156,6 +157,7 @@ def _plan_decoder(
         **precision,
         **optimiser,
         **choose_state_types(outcome, mesh),
+        **(choose_weight_division(case, mesh) if recipe == "moe" else {}),
         **(
             {
                 **choose_operator_options(outcome, precision),
