@@ -1,7 +1,7 @@
 """Mixtures of experts: routing, dispatch of tokens, experts that see every token.
 
-Letters in shapes: t tokens of this device, k chosen experts of a token, n experts, c room for
-tokens, e embedding, f width of an expert.
+Letters in shapes: t tokens of this device, b its sequences, s tokens of a sequence, k chosen
+experts of a token, n experts, c room for tokens, e embedding, f width of an expert.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class ExpertDispatch:
     """How tokens reach their experts: an option group of recipes."""
 
     dispatch: Annotated[
-        Literal["capacity", "dropless"], "whether tokens beyond the capacity of an expert skip it"
+        Literal["capacity", "masks", "dropless"],
+        "how tokens reach experts: one by one, by products with masks, or sorted; with dropless "
+        "none beyond the capacity of an expert skips it",
     ] = "capacity"
     capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25
 
@@ -57,12 +59,19 @@ class ExpertDispatch:
             if scheme:
                 raise UsageError("option 'products' needs dispatch=capacity")
             return make_expert_mlp(m, p, None)
+        if self.dispatch == "masks":
+            return make_expert_mlp(m, p, None, scheme, mask_capacity=self.capacity)
         room = math.ceil(min(rows, self.capacity * rows * m.top_k / m.experts))
         return make_expert_mlp(m, p, room, scheme)
 
 
 def make_expert_mlp(
-    m: DecoderModel, p: MeshParallelism, room: int | None, scheme: ProductScheme | None = None
+    m: DecoderModel,
+    p: MeshParallelism,
+    room: int | None,
+    scheme: ProductScheme | None = None,
+    *,
+    mask_capacity: float = 0.0,
 ) -> Mlp:
     """Make the MLP of a layer with experts, which also returns its balancing loss.
 
@@ -72,6 +81,8 @@ def make_expert_mlp(
         room: The tokens of each device that an expert accepts; the others skip it. None stands for
             all tokens, sorted by expert; the mesh then has no axis ``expert``.
         scheme: How products with the experts' weights are computed in 8 bits, if there is room.
+        mask_capacity: The capacity of an expert relative to an even load, if products with masks
+            send tokens; it then takes as many tokens of each sequence. 0 for no masks.
     """
 
     def run_expert_mlp(h: jax.Array, get: WeightGetter) -> tuple[jax.Array, jax.Array]:
@@ -82,12 +93,17 @@ def make_expert_mlp(
         experts, shares = route_tokens(m, scores)
         x = p.prepare_column_input(h).reshape(-1, m.emb)
         hot = jax.nn.one_hot(experts.reshape(-1), m.experts, dtype=jnp.int32)
-        if room is None:
-            rows = _run_sorted_tokens(m, p, x, experts.reshape(-1), hot, get)
+        if mask_capacity:
+            chosen = hot.reshape(len(h), -1, m.top_k, m.experts)
+            masks = _make_masks(m, chosen, shares.astype(h.dtype), mask_capacity)
+            out = _run_masked_tokens(m, p, x.reshape(h.shape), masks, get, scheme)
         else:
-            rows = _run_exchanged_tokens(m, p, x, experts.reshape(-1), hot, get, room, scheme)
-        rows = rows.reshape(-1, m.top_k, m.emb)
-        out = jnp.einsum("tke,tk->te", rows, shares.astype(h.dtype))
+            if room is None:
+                rows = _run_sorted_tokens(m, p, x, experts.reshape(-1), hot, get)
+            else:
+                rows = _run_exchanged_tokens(m, p, x, experts.reshape(-1), hot, get, room, scheme)
+            rows = rows.reshape(-1, m.top_k, m.emb)
+            out = jnp.einsum("tke,tk->te", rows, shares.astype(h.dtype))
         if m.shared_experts:
             out = out + _run_shared_experts(m, x, get, scheme)
         return out.reshape(h.shape), _compute_balance_loss(p, hot, scores)
@@ -149,6 +165,62 @@ def _run_exchanged_tokens(
     sent = jnp.zeros((m.experts, room, m.emb), x.dtype)
     rows = jnp.repeat(x, m.top_k, axis=0)
     sent = sent.at[experts, place].set(rows, mode="drop", unique_indices=True)
+    back = _run_experts_elsewhere(m, p, sent, get, scheme)
+    return back.at[experts, place].get(mode="fill", fill_value=0, unique_indices=True)
+
+
+def _make_masks(
+    m: DecoderModel, chosen: jax.Array, shares: jax.Array, capacity: float
+) -> jax.Array:
+    """Make the masks ``[b, s, n, c]`` that hold each token's shares at its places.
+
+    The places of an expert are those of GShard (arXiv 2006.16668, algorithm 1), with one group for
+    each sequence; their number is that of MaxText (generate_masks of layers/moe.py).
+
+    Args:
+        m: The model.
+        chosen: Whether a token's choice is an expert ``[b, s, k, n]``.
+        shares: The share of each choice ``[b s, k]``.
+        capacity: The capacity of an expert relative to an even load.
+    """
+    batch, tokens = chosen.shape[:2]
+    room = int(max(math.ceil(tokens * m.top_k / m.experts) * capacity, capacity, 1))
+    fused = chosen.reshape(batch, -1, m.experts)
+    place = jnp.sum((jnp.cumsum(fused, axis=1) * fused).reshape(chosen.shape), axis=2)
+    shares = jnp.einsum(
+        "bskn,bsk->bsn", chosen.astype(shares.dtype), shares.reshape(*chosen.shape[:3])
+    )
+    return shares[..., None] * jax.nn.one_hot(place - 1, room, dtype=shares.dtype)
+
+
+def _run_masked_tokens(
+    m: DecoderModel,
+    p: MeshParallelism,
+    x: jax.Array,
+    masks: jax.Array,
+    get: WeightGetter,
+    scheme: ProductScheme | None,
+) -> jax.Array:
+    """Send tokens ``[b, s, e]`` to their experts, and sum the results, by products with masks.
+
+    Returns:
+        ``[t, e]``.
+    """
+    is_sent = (masks != 0).astype(x.dtype)
+    sent = multiply_weight(scheme, "bse,bsnc->nbce", x, is_sent)
+    back = _run_experts_elsewhere(m, p, sent.reshape(m.experts, -1, m.emb), get, scheme)
+    back = back.reshape(sent.shape)
+    return multiply_weight(scheme, "nbce,bsnc->bse", back, masks).reshape(-1, m.emb)
+
+
+def _run_experts_elsewhere(
+    m: DecoderModel,
+    p: MeshParallelism,
+    sent: jax.Array,
+    get: WeightGetter,
+    scheme: ProductScheme | None,
+) -> jax.Array:
+    """Exchange tokens ``[n, c, e]`` with the devices of their experts, and run these."""
     x = p.exchange_parts(sent, "expert", split=0, concat=1)
 
     def multiply(formula: str, x: jax.Array, name: str) -> jax.Array:
@@ -157,8 +229,7 @@ def _run_exchanged_tokens(
 
     gate, up = (multiply("nce,nef->ncf", x, name) for name in ("gate", "up"))
     x = multiply("ncf,nfe->nce", apply_gate(m, gate, up), "down")
-    back = p.exchange_parts(x, "expert", split=1, concat=0)
-    return back.at[experts, place].get(mode="fill", fill_value=0, unique_indices=True)
+    return p.exchange_parts(x, "expert", split=1, concat=0)
 
 
 def _run_sorted_tokens(

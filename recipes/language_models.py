@@ -13,6 +13,7 @@ Activation = Literal["silu", "gelu", "gelu_tanh", "gelu_sigmoid", "relu"]
 Positions = Literal["rotary", "learned", "alibi"]
 Router = Literal["chosen_softmax", "softmax", "sigmoid"]
 SizeOption = Annotated[int | None, "overrides the model's own"]
+_HEAD_WEIGHTS = ("wq", "wk", "wv")
 _ZERO_OPTIONS = ("window", "global_every", "expert_mlp", "shared_experts", "dense_layers")
 
 
@@ -31,7 +32,7 @@ class ModelSizes:
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """Options that override how attention by products stores its scores; None keeps the model's."""
+    """Options that override the scores of attention; None keeps the model's own."""
 
     wide_scores: Annotated[
         bool | None, "attention by products keeps its scores in f32, not in compute_dtype"
@@ -41,6 +42,10 @@ class ScoreOptions:
         "attention by products divides by the sums of exponentials after the product with the "
         "values, as MaxText does; needs wide_scores=false",
     ] = None
+    sinks: Annotated[
+        bool | None,
+        "a learned score of each head beside those of tokens, which cudnn does not have",
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,9 @@ class BlockOptions(ScoreOptions):
 
     norm: Annotated[Norm | None, "normalisation by root mean square, or layer norm"] = None
     biases: Annotated[bool | None, "biases of products and layer norms"] = None
+    head_biases: Annotated[
+        bool | None, "biases of queries, keys and values, even without those of all products"
+    ] = None
     activation: Annotated[
         Activation | None,
         "activation of the MLP; gelu is the exact one, the others of its names approximate it",
@@ -81,6 +89,8 @@ class DecoderModel:
     latent attention.
 
     Attributes:
+        biases: Whether all products and layer norms have biases.
+        head_biases: Whether the products of queries, keys and values have biases.
         router: How scores become shares, see `route_tokens`.
         route_scale: The factor of the shares of routers other than ``chosen_softmax``.
         expert_groups: The groups of experts, of which a token uses ``top_groups``; 0 means none.
@@ -126,6 +136,7 @@ class DecoderModel:
     top_k: int = 2
     norm: Norm = "rms"
     biases: bool = False
+    head_biases: bool = False
     activation: Activation = "silu"
     gated: bool = True
     positions: Positions | Literal["relative"] = "rotary"
@@ -168,6 +179,10 @@ class DecoderModel:
     def score_scale(self) -> float:
         """The factor of the products of queries and keys."""
         return (self.query_width or self.head_dim) ** -0.5
+
+    def has_bias(self, weight: str) -> bool:
+        """Return whether the product with a weight of a layer has a bias."""
+        return self.biases or (self.head_biases and weight in _HEAD_WEIGHTS)
 
     def get_window(self, layer: int) -> int:
         """Return the window of a layer; 0 if it attends to all tokens."""

@@ -152,8 +152,7 @@ def _list_layer_shapes(m: DecoderModel, is_dense: bool) -> dict[str, tuple[int, 
     if m.norm == "layer" and m.biases:
         norms |= {name + BIAS: shape for name, shape in norms.items()}
     sinks: dict[str, tuple[int, ...]] = {"sinks": (m.heads,)} if m.sinks else {}
-    biases = _list_bias_shapes(m, is_dense) if m.biases else {}
-    return norms | _list_product_shapes(m, is_dense) | sinks | biases
+    return norms | _list_product_shapes(m, is_dense) | sinks | _list_bias_shapes(m, is_dense)
 
 
 def count_product_weights(m: DecoderModel) -> int:
@@ -194,7 +193,7 @@ def _list_bias_shapes(m: DecoderModel, is_dense: bool) -> dict[str, tuple[int, .
         "wo": (m.emb,),
         **mlp,
     }
-    return {name + BIAS: shape for name, shape in biases.items()}
+    return {name + BIAS: shape for name, shape in biases.items() if m.has_bias(name)}
 
 
 def make_layer_weights(

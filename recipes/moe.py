@@ -41,14 +41,19 @@ def build(
     scores: ScoreOptions,
     mixture: MixtureOptions,
     expert_dispatch: ExpertDispatch,
+    spread_weights: Annotated[
+        bool, "expert divides the weights outside of experts too, as in MaxText and FSDP2"
+    ] = False,
     options: StepOptions,
     training: TrainingOptions,
 ) -> Exportable:
     """A training step of a mixture of experts: top-k routing, all_to_all over ``expert``, AdamW.
 
-    Tokens beyond an expert's capacity skip the expert. With ``dispatch=dropless`` none do: tokens
-    are sorted by expert and multiplied by ``ragged_dot``, which needs platform cuda or tpu, as
-    others multiply each token by every expert; ``expert`` does not divide the mesh then.
+    Tokens beyond an expert's capacity skip the expert. With ``dispatch=masks`` they are sent and
+    summed by products with masks, as by MaxText without ``sparse_matmul``. With
+    ``dispatch=dropless`` none do: tokens are sorted by expert and multiplied by ``ragged_dot``,
+    which needs platform cuda or tpu, as others multiply each token by every expert; ``expert`` does
+    not divide the mesh then.
 
     Raises:
         UsageError: If the mesh does not divide the model.
@@ -56,7 +61,7 @@ def build(
     check_mesh_axes(mesh, AXES)
     check_positive_options(sequence=options.sequence, batch=options.batch)
     m = published_models.make_decoder_model(model, **vars(sizes), **vars(scores), **vars(mixture))
-    p = training.make_parallelism(mesh)
+    p = training.make_parallelism(mesh, spread_weights=spread_weights)
     rows = options.batch * options.sequence
     mlp = expert_dispatch.make_mlp(m, p, rows, training.find_scheme())
     decoder = training.make_decoder(m, p, options.remat, options.attention, mlp)
@@ -75,7 +80,7 @@ def build(
         "moe_train_step",
         m,
         p,
-        make_model_weights(m, stored, layers, options.sequence),
+        p.divide_weights(make_model_weights(m, stored, layers, options.sequence)),
         compute_loss,
         training,
         sequence=options.sequence,

@@ -70,6 +70,8 @@ class MeshParallelism:
     ``ring_products``, these run alongside parts of the products of layers, see ``ring_products``.
     Weights whose dimension over ``fsdp`` has ``padded_width`` elements are stored with as many as
     its devices divide. ``paddable_width`` is what the option ``pad_weights`` would pad; 0: nothing.
+    With ``spread_weights``, the devices of ``expert`` divide the weights outside of experts too,
+    along the dimension of ``fsdp``.
     """
 
     mesh: Mapping[str, int]
@@ -82,6 +84,7 @@ class MeshParallelism:
     ring_products: bool = False
     padded_width: int = 0
     paddable_width: int = 0
+    spread_weights: bool = False
 
     def __post_init__(self) -> None:
         if self.ring_products and (self.eager or not self.sequence):
@@ -106,6 +109,20 @@ class MeshParallelism:
     def make_partition_specs(self, tree: Any) -> Any:
         """Make the PartitionSpecs of a tree of ``ShardedArray``."""
         return jax.tree.map(lambda weight: self.make_partition_spec(*weight.axes), tree)
+
+    def divide_weights(self, tree: Any) -> Any:
+        """Divide the weights of a ``ShardedArray`` tree as ``spread_weights`` says."""
+        return jax.tree.map(lambda w: replace(w, axes=self._spread_axes(w.axes)), tree)
+
+    def _spread_axes(self, axes: Sequence[Dim]) -> tuple[Dim, ...]:
+        if not self.spread_weights or "expert" in axes:
+            return tuple(axes)
+        return tuple(("fsdp", "expert") if dim == "fsdp" else dim for dim in axes)
+
+    def _get_gathered_axes(self, dim: Dim) -> tuple[str, ...]:
+        """Return the axes along which a dimension of a weight is gathered for its layer."""
+        names = list_axis_names(dim)
+        return self.get_split_axes(*names) if "fsdp" in names else ()
 
     def pad_weights(self, tree: Any) -> Any:
         """Pad the weights of a ``ShardedArray`` tree as ``padded_width`` says."""
@@ -202,27 +219,29 @@ class MeshParallelism:
     def gather_weight(self, weight: jax.Array, axes: Sequence[Dim], dtype: Any) -> jax.Array:
         """Convert a weight to ``dtype`` and gather it along ``fsdp`` for its layer.
 
+        With ``spread_weights``, one outside of experts is gathered along ``expert`` too.
+
         Its gradient is summed over the devices that have other tokens: it is first reduce-scattered
         over ``fsdp``, then the remaining part is summed over the other axes.
         """
+        axes = self._spread_axes(axes)
         if not self.manual:
-            return self._constrain_sharding(
-                weight.astype(dtype), *(None if dim == "fsdp" else dim for dim in axes)
-            )
+            kept = (None if "fsdp" in list_axis_names(dim) else dim for dim in axes)
+            return self._constrain_sharding(weight.astype(dtype), *kept)
         if self.reduce_dtype not in (None, dtype) or self._has_buffer(axes):
             return self._gather_with_own_sums(weight, axes, dtype)
         return self._gather_shards(weight, axes, dtype)
 
     def _has_buffer(self, axes: Sequence[Dim]) -> bool:
         """Return whether a weight or its gradient passes through the buffers of PyTorch's FSDP."""
-        is_divided = "fsdp" in axes and bool(self.get_split_axes("fsdp"))
+        is_divided = any(map(self._get_gathered_axes, axes))
         return is_divided and (self.eager or self.fsdp_copies)
 
     def _gather_shards(self, weight: jax.Array, axes: Sequence[Dim], dtype: Any) -> jax.Array:
         weight = self.mark_varying(weight.astype(dtype), *TOKENS)
         for number, dim in enumerate(axes):
-            if dim == "fsdp" and self.get_split_axes("fsdp"):
-                weight = lax.all_gather(weight, "fsdp", axis=number, tiled=True)
+            if names := self._get_gathered_axes(dim):
+                weight = lax.all_gather(weight, names, axis=number, tiled=True)
                 if weight.shape[number] == self.padded_width + self._count_padding():
                     weight = lax.slice_in_dim(weight, 0, self.padded_width, axis=number)
         # FSDP2 gathers the weights of a block in one buffer, and copies each of them out
@@ -247,12 +266,12 @@ class MeshParallelism:
         def sum_gradient(_: None, gradient: jax.Array) -> tuple[jax.Array]:
             gradient = self._fill_gradient_buffer(gradient, axes, self.reduce_dtype or dtype)
             for number, dim in enumerate(axes):
-                if dim == "fsdp" and self.get_split_axes("fsdp"):
+                if names := self._get_gathered_axes(dim):
                     if padding := self._count_padding():
                         width = [(0, padding if i == number else 0) for i in range(gradient.ndim)]
                         gradient = jnp.pad(gradient, width)
                     gradient = lax.psum_scatter(
-                        gradient, "fsdp", scatter_dimension=number, tiled=True
+                        gradient, names, scatter_dimension=number, tiled=True
                     )
             return (self.sum_over_axes(gradient, *missing).astype(stored),)
 

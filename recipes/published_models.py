@@ -12,7 +12,8 @@ from hespas.support.suggestions import suggest_nearest
 
 LlamaName = Literal[
     "tiny", "100m", "200m", "500m", "1b", "2b", "3b", "8b", "70b", "405b", "llama2-7b",
-    "llama2-13b", "llama2-70b", "codellama-34b", "mistral-7b", "qwen3-8b", "qwen3-14b", "qwen3-32b",
+    "llama2-13b", "llama2-70b", "codellama-34b", "mistral-7b", "qwen2.5-32b", "qwen3-8b",
+    "qwen3-14b", "qwen3-32b",
 ]  # fmt: skip
 GptName = Literal[
     "tiny-gpt", "gpt3-126m", "gpt3-5b", "gpt3-7b", "gpt3-13b", "gpt3-22b", "gpt3-175b",
@@ -26,7 +27,7 @@ GemmaName = Literal[
 ]  # fmt: skip
 MoeName = Literal[
     "tiny-moe", "tiny-deepseek", "mixtral-8x7b", "mixtral-8x22b", "qwen3-30b-a3b",
-    "qwen3-235b-a22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
+    "qwen3-235b-a22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "kimi-k2",
 ]  # fmt: skip
 T5Name = Literal["tiny-t5", "t5-v1.1-large", "t5-v1.1-xl", "t5-v1.1-xxl"]
 GptOssName = Literal["tiny-gpt-oss", "gpt-oss-20b", "gpt-oss-120b"]
@@ -39,7 +40,7 @@ ALIASES = {
     "llama3-8b": "8b", "llama3.1-8b": "8b", "llama3-70b": "70b", "llama3.1-70b": "70b",
     "llama3.3-70b": "70b", "llama3-405b": "405b", "llama3.1-405b": "405b",
     "deepseek-v2-16b": "deepseek-v2-lite", "deepseek-v2-236b": "deepseek-v2",
-    "deepseek-v3-671b": "deepseek-v3",
+    "deepseek-v3-671b": "deepseek-v3", "kimi-k2-1t": "kimi-k2",
 }  # fmt: skip
 
 
@@ -127,6 +128,11 @@ _make_gpt_oss = functools.partial(
 _make_qwen3 = functools.partial(
     DecoderModel, head_dim=128, vocab=151936, rope_theta=1_000_000.0, norm_eps=1e-6, head_norms=True
 )
+# Qwen2.5 (arXiv 2412.15115, table 1; the rest by config.json of Qwen/Qwen2.5-32B): biases of
+# queries, keys and values
+_make_qwen2 = functools.partial(
+    DecoderModel, head_dim=128, rope_theta=1_000_000.0, head_biases=True
+)
 _make_llama2 = functools.partial(DecoderModel, vocab=32000, rope_theta=10_000.0)
 
 # fmt: off
@@ -165,6 +171,7 @@ MODELS = {
     "codellama-34b": _make_llama2(8192, 64, 8, 128, 48, 22016, rope_theta=1_000_000.0),
     # Mistral (arXiv 2310.06825, table 1); version 0.2 and later attend to all tokens
     "mistral-7b": DecoderModel(4096, 32, 8, 128, 32, 14336, 32000, rope_theta=1_000_000.0),
+    "qwen2.5-32b": _make_qwen2(5120, 40, 8, layers=64, mlp=27648, vocab=152064),
     "qwen3-8b": _make_qwen3(4096, 32, 8, layers=36, mlp=12288),
     "qwen3-14b": _make_qwen3(5120, 40, 8, layers=40, mlp=17408),
     "qwen3-32b": _make_qwen3(5120, 64, 8, layers=64, mlp=25600),
@@ -231,6 +238,12 @@ MODELS = {
         7168, 128, 128, layers=61, mlp=18432, vocab=129280, experts=256, top_k=8, expert_mlp=2048,
         shared_experts=1, dense_layers=3, query_rank=1536, router="sigmoid", expert_groups=8,
         top_groups=4, route_scale=2.5,
+    ),
+    # Kimi K2 (config.json of moonshotai/Kimi-K2-Instruct, whose architecture is DeepSeek-V3's)
+    "kimi-k2": _make_deepseek(
+        7168, 64, 64, layers=61, mlp=18432, vocab=163840, rope_theta=50_000.0, experts=384, top_k=8,
+        expert_mlp=2048, shared_experts=1, dense_layers=1, query_rank=1536, router="sigmoid",
+        route_scale=2.827,
     ),
 }
 # fmt: on

@@ -183,7 +183,7 @@ def _check_names(names: Sequence[str]) -> tuple[str, ...]:
 
 def _is_not_gathering(primitive: Any, *_: Any, **parameters: Any) -> bool:
     """Return False for the gathering of a weight."""
-    return primitive.name != "all_gather" or "fsdp" not in parameters["axis_name"]
+    return primitive.name != "all_gather" or not {"fsdp", "expert"} & {*parameters["axis_name"]}
 
 
 def _is_fused_attention(primitive: Any, *_: Any, **parameters: Any) -> bool:

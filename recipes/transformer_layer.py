@@ -254,12 +254,12 @@ class TransformerLayer:
             return self._add_bias(self.multiply_weight("bse,ehd->bshd", x, weight), get, name)
         flat = weight.reshape(weight.shape[0], -1)
         heads = self.multiply_weight("bse,ef->bsf", x, flat)
-        if self.m.biases:
+        if self.m.has_bias(name):
             heads = heads + get(name + BIAS).reshape(-1)
         return isolate_part(heads).reshape(*x.shape[:2], *weight.shape[1:])
 
     def _add_bias(self, x: jax.Array, get: WeightGetter, weight: str) -> jax.Array:
-        return x + get(weight + BIAS) if self.m.biases else x
+        return x + get(weight + BIAS) if self.m.has_bias(weight) else x
 
     def _finish_block(
         self, out: jax.Array, get: WeightGetter, name: str, weight: str | None, norm: str
@@ -369,7 +369,7 @@ def check_attention(attention: str, m: DecoderModel, p: MeshParallelism) -> None
             plain,
         ),
         (is_splash and not m.causal, "is causal, and the model is not", plain),
-        (is_cudnn and m.sinks, "has no sinks, which the model has", plain),
+        (is_cudnn and m.sinks, "has no sinks, which the model has", f"{plain} or sinks=false"),
         (is_cudnn and m.score_cap, "has no limit of scores, which the model has", plain),
     ):
         if is_wrong:

@@ -53,7 +53,7 @@ def attend(m: DecoderModel, w: Any, h: Array, layer: int, slopes: Array) -> Arra
     theta = (window and m.local_rope_theta) or m.rope_theta
 
     def project(name: str, head: int, norm: str | None) -> Array:
-        x = h @ w[name][:, head] + (w[f"{name}_bias"][head] if m.biases else 0)
+        x = h @ w[name][:, head] + (w[f"{name}_bias"][head] if m.has_bias(name) else 0)
         if norm is None:
             return x
         x = normalise(m, w, norm, x) if m.head_norms else x

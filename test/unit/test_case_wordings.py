@@ -102,6 +102,24 @@ def test_defaults_and_guesses_are_assumptions():
         assert [phrase in one for one in outcome.assumptions] == [True] * bool(phrase)
 
 
+BLOCK = "full recompute of 21 of 80 layers (Megatron block)"
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        (BLOCK, "full@21/80+eager"),
+        ("full recompute of 40 of 80 layers", "full@1/2+eager"),
+        ("full recomputation of 80 of 80 layers", "full"),
+    ],
+)
+def test_a_share_of_the_layers_is_computed_again(text, policy):
+    outcome = make_outcome(framework="Megatron-LM", remat=text, layers="80")
+    assert read_rematerialisation(outcome) == policy
+    spaced = ["layers that are computed again are evenly spaced, not the first"]
+    assert outcome.assumptions == (spaced if "@" in policy else [])
+
+
 def test_refusals_of_rematerialisation_say_what_is_missing():
     for text, reason in (
         ("selective", "does not say which activations"),
@@ -110,6 +128,13 @@ def test_refusals_of_rematerialisation_say_what_is_missing():
     ):
         texts = {"framework": "JAX", "remat": text}
         assert reason in explain_refusal(read_rematerialisation, "remat", **texts)
+    texts = {"framework": "Megatron-LM", "remat": BLOCK}
+    for more, reason in (
+        ({"layers": "64"}, "the model has 64 layers"),
+        ({"remat": "full recompute of 9 of 8 layers"}, "no share of the layers"),
+        ({"parallelism": "dp=4;pp=4"}, "which layers of a stage"),
+    ):
+        assert reason in explain_refusal(read_rematerialisation, "remat", **{**texts, **more})
 
 
 def test_activations_of_unknown_names_are_not_read():

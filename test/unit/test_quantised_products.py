@@ -180,6 +180,9 @@ def test_products_of_experts_are_quantised():
     options = {"model": "tiny-moe", "sequence": 32, "products": "fp8", "remat": "none"}
     program = moe.build(mesh={"expert": 2}, **options)
     assert sum("f8E" in line for line in list_products(program)) == 3 * 7 * 2
+    masks = moe.build(mesh={"expert": 2}, dispatch="masks", **options)
+    # the products with masks too, but for the gradients of what only selects
+    assert sum("f8E" in line for line in list_products(masks)) == (3 * 7 + 5) * 2
     with pytest.raises(UsageError, match="needs dispatch=capacity"):
         moe.build(mesh={}, dispatch="dropless", **options)
 

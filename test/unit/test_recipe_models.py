@@ -46,7 +46,7 @@ VARIANTS = {
     "narrow-scores": {"wide_scores": False},
     "late-division": {"wide_scores": False, "late_division": True},
     "mpt-alibi": {"positions": "alibi", "biases": False, "activation": "gelu", "heads": 6},
-    "gated-untied": {"gated": True, "tied": False},
+    "gated-untied": {"gated": True, "tied": False, "biases": False, "head_biases": True},
     "maxtext-2023": {
         "norm": "rms", "biases": False, "activation": "relu", "positions": "rotary", "kv_heads": 2,
     },
@@ -57,6 +57,7 @@ VARIANTS = {
     "gpt-oss": {"model": "tiny-gpt-oss", "capacity": 8.0},
     "gpt-oss-dropless": {"model": "tiny-gpt-oss", "dispatch": "dropless", "top_k": 2},
     "deepseek-v3": {"model": "tiny-deepseek", "router": "sigmoid", "dispatch": "dropless"},
+    "masks": {"model": "tiny-deepseek", "dispatch": "masks", "capacity": 8.0},
 }  # fmt: skip
 
 
@@ -156,6 +157,8 @@ DIVIDED = {
     "sinks": ("gpt-oss", {"expert": 2, "tensor": 2}, {}),
     "expert": ("deepseek-v2", {"fsdp": 2, "expert": 2, "tensor": 2}, {}),
     "dropless": ("deepseek-v3", {"fsdp": 2, "tensor": 2}, {}),
+    "spread": ("deepseek-v2", {"expert": 2}, {"spread_weights": True, "remat": "weights"}),
+    "masks": ("masks", {"fsdp": 2, "expert": 2}, {"spread_weights": True}),
 }
 
 
@@ -183,11 +186,13 @@ def test_divided_models_equal_the_whole(name, mesh, options):
         ("gemma-7b", 8_537_680_896), ("gemma2-2b", 2_614_341_888), ("gemma2-9b", 9_241_705_984),
         ("gemma2-27b", 27_227_128_320), ("gemma3-1b", 999_885_952),
         ("mistral-7b", 7_241_732_096), ("qwen3-8b", 8_190_735_360),
-        ("qwen3-14b", 14_768_307_200), ("qwen3-32b", 32_762_123_264),
+        ("qwen2.5-32b", 32_763_876_352), ("qwen3-14b", 14_768_307_200),
+        ("qwen3-32b", 32_762_123_264),
         ("qwen3-30b-a3b", 30_532_122_624), ("qwen3-235b-a22b", 235_093_634_560),
         ("deepseek-v2-lite", 15_706_484_224),
         ("deepseek-v2", 235_741_434_880), ("gpt-oss-120b", 116_829_156_672),
-        ("deepseek-v3", 671_026_419_200 - 58 * 256),  # without the biases of routing
+        # without the biases of routing, and without the scales of Kimi K2's weights in 8 bits
+        ("deepseek-v3", 671_026_419_200 - 58 * 256), ("kimi-k2", 1_026_408_232_448 - 60 * 384),
     ],
 )  # fmt: skip
 def test_models_have_the_published_sizes(model, count):

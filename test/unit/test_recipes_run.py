@@ -368,13 +368,15 @@ def test_moe_divided_equals_whole(mesh, remat):
     assert_same_training(steps(program, args), expected)
 
 
-def mixture_case(room):
+def mixture_case(room=None, **options):
     """(tokens, weights, output, scores) of the mixture on one device."""
     m = make_decoder_model("tiny-moe")
     p = MeshParallelism({})
     w = arrays(p.make_shape_tree(make_layer_weights(m, jnp.float32)))
     h = np.random.default_rng(1).normal(size=(2, 8, m.emb)).astype(np.float32)
-    out, balance = make_expert_mlp(m, p, room)(jnp.asarray(h), lambda name: jnp.asarray(w[name]))
+    out, balance = make_expert_mlp(m, p, room, **options)(
+        jnp.asarray(h), lambda name: jnp.asarray(w[name])
+    )
     assert float(balance) > 0
     flat = h.reshape(-1, m.emb)
     return m, flat, w, np.asarray(out).reshape(-1, m.emb), flat @ w["router"]
@@ -393,6 +395,27 @@ def test_moe_equals_dense():
         shares = np.exp(row[experts]) / np.exp(row[experts]).sum()
         expected = sum(s * through(e, x, w) for s, e in zip(shares, experts, strict=True))
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("capacity", [0.5, 1.0, 1.25])
+def test_masks_drop_what_a_sequence_finds_no_room_for(capacity):
+    """An expert takes the first tokens of each sequence that chose it."""
+    m, tokens, w, out, scores = mixture_case(mask_capacity=capacity)
+    room = int(8 * m.top_k / m.experts * capacity)
+    dropped = 0
+    for start in (0, 8):
+        load = np.zeros(m.experts)
+        for number in range(start, start + 8):
+            experts = np.argsort(-scores[number])[: m.top_k]
+            shares = np.exp(scores[number][experts])
+            expected = np.zeros(m.emb)
+            for expert, share in zip(experts, shares / shares.sum(), strict=True):
+                load[expert] += 1
+                dropped += load[expert] > room
+                if load[expert] <= room:
+                    expected = expected + share * through(expert, tokens[number], w)
+            np.testing.assert_allclose(out[number], expected, rtol=1e-4, atol=1e-5)
+    assert dropped
 
 
 def test_moe_drops_what_finds_no_room():

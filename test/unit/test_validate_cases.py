@@ -20,6 +20,7 @@ from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.run_config import RunOptions
 from hespas.workflows.studies.study_output import format_csv
 from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
+from hespas.workflows.validation.case_experts import read_expert_sizes
 from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_models import FAMILIES
 from hespas.workflows.validation.case_programs import plan_case_program
@@ -173,6 +174,22 @@ def test_weights_that_do_not_fit_in_f32_are_in_bf16():
     assert any("do not fit in f32" in text for text in plan.assumptions)
     plan = plan_case_program(make_case(64, parallelism="fsdp=64", **texts), {}, compiler="tpu")
     assert "weights_dtype" not in plan.workload.options
+
+
+def test_the_share_of_memory_that_a_row_states_is_what_weights_fit_in():
+    texts = {"hardware": "B200_180GB", "params": "8.8e10", "parallelism": "fsdp=8", "notes": "a"}
+    assert "weights_dtype" not in plan_case(8, **texts).workload.options
+    plan = plan_case(8, **{**texts, "notes": "run a; memory fraction 0.93"})
+    assert plan.workload.options["weights_dtype"] == "bf16"
+
+
+def test_the_type_of_weights_that_a_row_states_is_that_of_moments_too():
+    plan = plan_case(precision="bf16 (weights bf16)")
+    types = {name: plan.workload.options[name] for name in ("weights_dtype", "moments_dtype")}
+    assert types == {"weights_dtype": "bf16", "moments_dtype": "bf16"} and not plan.assumptions
+    texts = {"hardware": "B200_180GB", "params": "8.8e12", "parallelism": "fsdp=8"}
+    wide = plan_case(8, precision="int8 (AQT), weights f32", **texts)
+    assert "weights_dtype" not in wide.workload.options
 
 
 def test_logits_are_computed_in_as_many_parts_as_a_row_states():
@@ -544,6 +561,142 @@ def test_experts_are_an_axis_of_the_mesh():
     assert any("capacity of experts" in text for text in plan.assumptions)
 
 
+EXPERT_WORDS = "18432 dense (3 layers); 2048 x 256 experts, top 8, 1 shared"
+DEEPSEEK = {
+    "model": "deepseek3-671b", "layers": "61", "hidden": "7168", "heads": "128", "kv_heads": "128",
+    "vocab": "129280", "parallelism": "dcn_fsdp=8;ici_ep=8", "per_device_batch": "7",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ffn", "expected"),
+    [
+        (EXPERT_WORDS, {"mlp": 18432, "dense_layers": 3, "expert_mlp": 2048, "experts": 256,
+                        "top_k": 8, "shared_experts": 1}),
+        ("18432 dense (1 layer); 2048 x 384 experts, top 8, 1 shared",
+         {"mlp": 18432, "dense_layers": 1, "expert_mlp": 2048, "experts": 384, "top_k": 8,
+          "shared_experts": 1}),
+        ("18432/2048x256", {"mlp": 18432, "expert_mlp": 2048, "experts": 256}),
+        ("2880x32", {"expert_mlp": 2880, "experts": 32}),
+        ("2880 x 32 experts, top 4", {"expert_mlp": 2880, "experts": 32, "top_k": 4}),
+        ("18432", {}),
+        ("some 2048 x 256", {}),
+    ],
+)  # fmt: skip
+def test_experts_are_read_in_words(ffn, expected):
+    assert read_expert_sizes(ffn) == expected
+
+
+def test_experts_in_words_are_those_of_the_published_model():
+    for ffn in (EXPERT_WORDS, "18432/2048x256"):
+        plan = plan_case(64, ffn=ffn, **DEEPSEEK)
+        assert not plan.reasons
+        options = plan.workload.options
+        assert options["model"] == "deepseek-v3" and "mlp" not in options
+        assert "experts" not in options and "expert_mlp" not in options
+    assert not plan_case(
+        8, ffn="2880x32", model="gpt-oss-20b", parallelism="ep=8", layers="24", hidden="2880",
+        heads="64", kv_heads="8", vocab="201088",
+    ).reasons  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ({"ffn": "18432/2048x128"}, "experts 128, but deepseek-v3 has 256"),
+        ({"ffn": EXPERT_WORDS.replace("3 layers", "1 layer")}, "dense_layers 1, .* has 3"),
+        ({"ffn": "1024x256"}, "expert_mlp 1024, but deepseek-v3 has 2048"),
+        ({"ffn": "some 2048 x 256"}, "ffn is 'some 2048 x 256', not a number"),
+        ({"ffn": "2048x256", "model": "llama3-8b"}, "'llama3-8b' has no experts"),
+    ],
+)
+def test_experts_in_words_that_contradict_the_model_are_a_reason(texts, reason):
+    assert re.search(reason, plan_case(64, **{**DEEPSEEK, **texts}).reasons["model"])
+
+
+def test_experts_in_words_are_options_of_a_model_that_is_not_published():
+    plan = plan_case(64, **{**DEEPSEEK, "model": "deepseek-v3-proxy", "ffn": "9216/1024x128"})
+    expected = {"mlp": "9216", "expert_mlp": "1024", "experts": "128", "dense_layers": "1"}
+    assert plan.workload.options.items() >= expected.items()
+
+
+@pytest.mark.parametrize(
+    ("framework", "notes", "expected", "assumption"),
+    [
+        ("MaxText (JAX/XLA:GPU)", "run a; sparse_matmul=false, capacity_factor 2.0; b",
+         {"dispatch": "masks", "capacity": "2.0"}, ""),
+        ("MaxText (JAX/XLA:GPU)", "sparse_matmul=true, grouped GEMM; dropless",
+         {"capacity": "1"}, "each expert gets as many tokens"),
+        ("PyTorch FSDP2", "DeepEP; mock data, balanced routing", {"capacity": "1"},
+         "each expert gets as many tokens"),
+        ("MaxText (JAX/XLA:GPU)", "capacity_factor=1.5", {"capacity": "1.5"}, ""),
+        ("MaxText (JAX/XLA:GPU)", "", {}, "the capacity of experts is that of the recipe moe"),
+    ],
+)  # fmt: skip
+def test_the_dispatch_of_experts_is_that_of_the_row(framework, notes, expected, assumption):
+    plan = plan_case(64, **{**DEEPSEEK, "framework": framework, "notes": notes, "ffn": "18432"})
+    options = plan.workload.options
+    assert {key: options[key] for key in ("dispatch", "capacity") if key in options} == expected
+    about_experts = [text for text in plan.assumptions if "expert" in text]
+    assert len(about_experts) == bool(assumption)
+    assert not assumption or about_experts[0].startswith(assumption)
+
+
+def test_sinks_are_left_out_where_the_kernel_has_none():
+    texts = {"model": "gpt-oss-120b", "hidden": "2880", "heads": "64", "parallelism": "ep=8"}
+    plan = plan_case(8, **texts)
+    assert plan.workload.options["sinks"] == "false"
+    assert "attention without sinks" in plan.assumptions
+    plan = plan_case_program(make_case(8, **{**texts, "hardware": "TPUv5e"}), {}, compiler="tpu")
+    assert "sinks" not in plan.workload.options
+    assert "sinks" not in plan_case().workload.options
+
+
+@pytest.mark.parametrize(
+    ("framework", "parallelism", "is_spread"),
+    [
+        ("MaxText (JAX/XLA:GPU)", "dcn_fsdp=8;ici_ep=8", True),
+        ("PyTorch FSDP2 (NeMo Automodel)", "fsdp=64;ep=64", True),
+        ("MaxText (JAX/XLA:GPU)", "fsdp=64", False),
+        ("Megatron-LM", "dp=64;ep=8", False),
+        ("PyTorch FSDP2 (NeMo Automodel)", "fsdp=16;pp=4;ep=16", False),  # stages have no fsdp
+    ],
+)
+def test_weights_outside_of_experts_are_spread_as_by_the_framework(
+    framework, parallelism, is_spread
+):
+    plan = plan_case(64, **{
+        **DEEPSEEK, "ffn": "18432", "framework": framework, "parallelism": parallelism,
+        "per_device_batch": "4",
+    })  # fmt: skip
+    assert plan.workload.options.get("spread_weights", "false") == str(is_spread).lower()
+
+
+def test_dense_products_of_all_experts_are_refused():
+    plan = plan_case(64, **{**DEEPSEEK, "notes": "sparse_matmul=false", "ffn": "18432"})
+    assert "capacity_factor" in plan.reasons["model"]
+
+
+def test_axes_between_hosts_and_within_them_make_the_mesh_of_maxtext():
+    """MaxText gives each axis its devices between hosts times those within one."""
+    for text, mesh, dcn in (
+        ("dcn_fsdp=8;ici_ep=8", (8, 8), {"fsdp": 8}),
+        ("dcn_fsdp=4;dcn_ep=2;ici_ep=8", (4, 16), {"fsdp": 4, "expert": 2}),
+        ("dcn_fsdp=1;dcn_ep=8;ici_ep=8", (1, 64), {"fsdp": 1, "expert": 8}),
+        ("dcn_fsdp=8;ici_fsdp=2;ici_ep=4", (16, 4), {"fsdp": 8}),
+    ):
+        plan = plan_case(64, **{**DEEPSEEK, "ffn": "18432", "parallelism": text})
+        fsdp, expert = mesh
+        assert plan.workload.mesh == {"data": 1, "fsdp": fsdp, "expert": expert, "tensor": 1}
+        assert plan.dcn == dcn
+        ids = np.array(order_devices(plan.workload.mesh, plan.dcn)).reshape(fsdp, expert)
+        hybrid = np.arange(64).reshape(
+            dcn.get("fsdp", 1), dcn.get("expert", 1), fsdp // dcn.get("fsdp", 1), -1
+        )
+        expected = hybrid.transpose(0, 2, 1, 3).reshape(fsdp, expert)
+        np.testing.assert_array_equal(ids, expected)
+
+
 def test_experts_of_megatron_are_part_of_data_parallelism():
     plan = plan_case(
         model="deepseek-v3-proxy", parallelism="dp=16;ep=8;tp=1", framework="Megatron-LM",
@@ -697,6 +850,7 @@ BY_PRECISION = (
         ("AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)", 8, (2**31, 2**31, 2**25)),
         ("AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)", 64, (2**31, 2**31, 2**24)),
         (BY_PRECISION, 64, (2**31, 2**31, 2**24)),
+        ("AR, AG and RS combine 8 GiB", 8, (None, 2**33, 2**33)),
     ],
 )  # fmt: skip
 def test_thresholds_are_read_from_notes(notes, hosts, sizes):
@@ -704,8 +858,45 @@ def test_thresholds_are_read_from_notes(notes, hosts, sizes):
     assert read_combine_flags(notes, hosts) == [
         f"--xla_gpu_{name}_combine_threshold_bytes={size}"
         for name, size in zip(names, sizes, strict=True)
+        if size
     ]
     assert read_combine_flags("nothing about flags", hosts) == []
+
+
+LISTED = (
+    "latency hiding scheduler, memory_limit_slop_factor=95, AG and RS combine 8 GiB, triton_gemm "
+    "off, cublaslt on, autotune 0, AG combine_by_dim off, command buffers off"
+)
+LISTED_FLAGS = (
+    "--xla_gpu_enable_latency_hiding_scheduler=true --xla_gpu_memory_limit_slop_factor=95 "
+    "--xla_gpu_all_gather_combine_threshold_bytes=8589934592 "
+    "--xla_gpu_reduce_scatter_combine_threshold_bytes=8589934592 "
+    "--xla_gpu_enable_triton_gemm=false --xla_gpu_enable_cublaslt=true --xla_gpu_autotune_level=0 "
+    "--xla_gpu_enable_all_gather_combine_by_dim=false --xla_gpu_enable_command_buffer="
+)
+
+
+@pytest.mark.parametrize(
+    ("notes", "flags"),
+    [
+        (f"run a; AMD-parity flags: {LISTED}; memory fraction 0.93", LISTED_FLAGS),
+        (f"dropless; XLA flags = AMD image default: {LISTED}", LISTED_FLAGS),
+        (f"parity flags: {LISTED}, but triton_gemm=true (autotune 0: slow); b",
+         f"{LISTED_FLAGS} --xla_gpu_enable_triton_gemm=true"),
+        (f"parity flags: {LISTED}, but combine thresholds of 256 B; b",
+         f"{LISTED_FLAGS} --xla_gpu_all_reduce_combine_threshold_bytes=256 "
+         "--xla_gpu_all_gather_combine_threshold_bytes=256 "
+         "--xla_gpu_reduce_scatter_combine_threshold_bytes=256"),
+        ("a; NV defaults: latency hiding scheduler, command buffers off, nothing else",
+         "--xla_gpu_enable_latency_hiding_scheduler=true --xla_gpu_enable_command_buffer="),
+    ],
+)  # fmt: skip
+def test_a_list_of_flags_in_notes_replaces_those_of_the_framework(notes, flags):
+    plan = plan_case(notes=notes)
+    assert plan.xla_options == f'flags="{flags}"'
+    assert not plan.assumptions
+    unknown = plan_case(notes=notes.replace("hiding scheduler,", "hiding scheduler, warp 9,"))
+    assert unknown.assumptions == ["flags that are not known by these words left out: warp 9"]
 
 
 @pytest.mark.parametrize(("hosts", "scattered"), [(16, 2**23), (64, 2**22)])
@@ -862,7 +1053,9 @@ def test_parts_of_hosts_and_racks(node, devices, counts):
         ("meta-llama/Llama-3.1-70B", "llama", "70b"),
         ("Llama 2 7B", "llama2", "llama2-7b"),
         ("deepseek3-671b", "deepseek-v3", "deepseek-v3"),
+        ("kimi-k2-1t", "kimi-k2", "kimi-k2"),
         ("Gemma-3-12B", "gemma3", "gemma3-12b"),
+        ("Qwen/Qwen2.5-32B", "qwen2.5-32b", "qwen2.5-32b"),
         ("qwen3-32b", "qwen3", "qwen3-32b"),
         ("T5_1_1_base", "t5-1-1", ""),
     ],

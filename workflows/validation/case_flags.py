@@ -45,8 +45,21 @@ EC2_HOST = re.compile(r"\bp[45][a-z]*\.\d+xlarge")
 # With tensor parallelism, XLA would pipeline the all-gathers of activations between blocks too, and
 # compute attention and its projections once more for them in the backward pass.
 NO_PIPELINED_GATHER = "--xla_gpu_enable_pipelined_all_gather=false"
+# A whole list of flags in notes, as ``parity flags: latency hiding scheduler, autotune 0``, and the
+# flags by their words there. Later ones replace earlier ones.
+_FLAG_LIST = re.compile(r"\b(?:flags|defaults)\b[^;:]*: (latency hiding scheduler[^;]*)")
+_SWITCH = r"[ =](on|off|true|false)"
+_LISTED_FLAGS = (
+    (r"memory_limit_slop_factor=(\d+)", "--xla_gpu_memory_limit_slop_factor="),
+    (rf"triton_gemm{_SWITCH}", "--xla_gpu_enable_triton_gemm="),
+    (rf"cublaslt{_SWITCH}", "--xla_gpu_enable_cublaslt="),
+    (r"autotune (\d)", "--xla_gpu_autotune_level="),
+    (rf"AG combine_by_dim{_SWITCH}", "--xla_gpu_enable_all_gather_combine_by_dim="),
+    (r"command buffers off()", "--xla_gpu_enable_command_buffer="),
+    (rf"latency hiding scheduler(?:{_SWITCH})?", "--xla_gpu_enable_latency_hiding_scheduler="),
+)
 _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
-_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def choose_gpu_options(
@@ -60,6 +73,8 @@ def choose_gpu_options(
     stated, framework = case.get_text("xla_flags"), case.framework
     if stated:
         return f'flags="{stated}"'
+    if listed := _FLAG_LIST.search(case.get_text("notes")):
+        return _format_options("", "", _read_listed_flags(outcome, listed[1]))
     hosts = -(-case.devices // HOST_DEVICES)
     is_fp8 = workload.options.get("products", "").startswith("fp8")
     thresholds = read_combine_flags(case.get_text("notes"), hosts, is_fp8=is_fp8)
@@ -86,6 +101,39 @@ def choose_gpu_options(
         scheduler = "latency-hiding scheduler" if LATENCY_HIDING in flags else "no overlap"
         outcome.assumptions.append(f"XLA flags: default thresholds, {scheduler}")
     return _format_options(framework.name, preset, flags)
+
+
+def _read_listed_flags(outcome: CaseOutcome, text: str) -> list[str]:
+    """Read a list of flags in words; what is not known of it becomes an assumption."""
+    flags: list[str] = []
+    unknown: list[str] = []
+    for words in re.sub(r" \([^()]*\)", "", text).strip().split(", "):
+        words = words.removeprefix("but ")
+        if words == "nothing else":
+            continue
+        found = read_combine_flags(words, 1) or _read_listed_flag(words)
+        flags += found
+        if not found:
+            unknown.append(words)
+    if unknown:
+        outcome.assumptions.append(
+            f"flags that are not known by these words left out: {', '.join(unknown)}"
+        )
+    return flags
+
+
+def _read_listed_flag(words: str) -> list[str]:
+    """Read one flag of a list, or one size for all collectives that are combined; [] if unknown."""
+    if size := re.fullmatch(r"combine thresholds of (\d+) ((?:[KMG]i)?B)", words):
+        bytes_ = int(size[1]) * _UNITS[size[2]]
+        return [
+            f"--xla_gpu_{kind}_combine_threshold_bytes={bytes_}" for kind in _COMBINERS.values()
+        ]
+    for pattern, flag in _LISTED_FLAGS:
+        if match := re.fullmatch(pattern, words):
+            value = "true" if match[1] is None else match[1]
+            return [flag + {"on": "true", "off": "false"}.get(value, value)]
+    return []
 
 
 def _format_options(framework: str, preset: str, flags: Sequence[str]) -> str:
@@ -180,13 +228,13 @@ def read_combine_flags(notes: str, hosts: int, *, is_fp8: bool = False) -> list[
     larger = r"(?: \(\d+ [KMG]iB/(\d+) from (\d+) nodes\)|, from (\d+) nodes /(\d+))?"
     flags: dict[str, str] = {}
     for match in re.finditer(
-        rf"\b((?:AR|AG|RS)(?:/(?:AR|AG|RS))*)(?: combine)? {limit}{larger}", text
+        rf"\b((?:AR|AG|RS)(?:(?:/| and )(?:AR|AG|RS))*)(?: combine)? {limit}{larger}", text
     ):
         names, count, unit, divisor, divisor_a, hosts_a, hosts_b, divisor_b = match.groups()
         if (least := hosts_a or hosts_b) and hosts >= int(least):
             divisor = divisor_a or divisor_b
         size = int(count) * _UNITS[unit] // int(divisor or 1)
-        for name in names.split("/"):
+        for name in re.split("/| and ", names):
             kind = _COMBINERS[name]
             flags.setdefault(kind, f"--xla_gpu_{kind}_combine_threshold_bytes={size}")
     return list(flags.values())

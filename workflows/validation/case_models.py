@@ -30,7 +30,6 @@ class ModelFamily:
         base: The recipe's model whose parts they have.
         head_dim: Their head size, if it is not hidden / heads.
         options: Options of the recipe that differ from those of ``base``.
-        assumption: What a row of the family does not state.
     """
 
     start: str
@@ -38,7 +37,6 @@ class ModelFamily:
     base: str
     head_dim: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    assumption: str = ""
 
 
 # The parts of a Llama, as options of the recipe gpt.
@@ -47,8 +45,6 @@ _LLAMA = {
 }  # fmt: skip
 # MaxText's default decoder in its base.yml of November 2023 (c85d11c39).
 _MAXTEXT_2023 = _LLAMA | {"activation": "relu", "gated": "false"}
-
-_CAPACITY = "the capacity of experts is that of the recipe moe"
 
 # The first family whose start fits is taken.
 FAMILIES = (
@@ -79,21 +75,22 @@ FAMILIES = (
     ModelFamily("bert", "bert", "bert-large"),
     ModelFamily("t5-v1.1", "t5", "t5-v1.1-xl", head_dim=64),
     ModelFamily("t5-1-1", "t5", "t5-v1.1-xl", head_dim=64),
-    ModelFamily("gpt-oss", "moe", "gpt-oss-120b", assumption=_CAPACITY),
-    ModelFamily("mixtral", "moe", "mixtral-8x7b", assumption=_CAPACITY),
-    ModelFamily("qwen3-235b", "moe", "qwen3-235b-a22b", assumption=_CAPACITY),
-    ModelFamily("qwen3-30b", "moe", "qwen3-30b-a3b", assumption=_CAPACITY),
+    ModelFamily("gpt-oss", "moe", "gpt-oss-120b"),
+    ModelFamily("mixtral", "moe", "mixtral-8x7b"),
+    ModelFamily("qwen2.5-32b", "llama", "qwen2.5-32b"),
+    ModelFamily("qwen3-235b", "moe", "qwen3-235b-a22b"),
+    ModelFamily("qwen3-30b", "moe", "qwen3-30b-a3b"),
     ModelFamily("qwen3", "llama", "qwen3-8b"),
     # The dimensions of experts and latent vectors stand in no column of a table.
-    ModelFamily("deepseek-v2-lite", "moe", "deepseek-v2-lite", assumption=_CAPACITY),
-    ModelFamily("deepseek-v2", "moe", "deepseek-v2", assumption=_CAPACITY),
+    ModelFamily("deepseek-v2-lite", "moe", "deepseek-v2-lite"),
+    ModelFamily("deepseek-v2", "moe", "deepseek-v2"),
     # SimuMax cuts DeepSeek-V3 down to one dense layer and a few with experts (MOE_LAYER_FREQ in its
     # simu_tools/megatron_scripts/scripts/run_pretrain_deepseekv2.sh).
     ModelFamily(
-        "deepseek-v3-proxy", "moe", "deepseek-v3", options={"dense_layers": "1"},
-        assumption=_CAPACITY,
+        "deepseek-v3-proxy", "moe", "deepseek-v3", options={"dense_layers": "1"}
     ),
-    ModelFamily("deepseek-v3", "moe", "deepseek-v3", assumption=_CAPACITY),
+    ModelFamily("deepseek-v3", "moe", "deepseek-v3"),
+    ModelFamily("kimi-k2", "moe", "kimi-k2"),
 )  # fmt: skip
 _T5_TARGETS = 114  # of T5's pretraining on inputs of 512 tokens (arXiv 1910.10683, 3.1.4)
 _FUSED_ATTENTION = re.compile(r"flash|sdpa|fmha|fused[- ]attention|cudnn_attention")

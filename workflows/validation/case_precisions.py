@@ -158,23 +158,31 @@ def choose_optimiser_state(outcome: CaseOutcome, precision: Mapping[str, str]) -
 
 
 def choose_state_types(outcome: CaseOutcome, mesh: Mapping[str, int]) -> dict[str, str]:
-    """Return the types of MaxText's weights and moments: f32, or bf16 if f32 cannot fit.
+    """Return the types of MaxText's weights and moments: as stated, else bf16 if f32 cannot fit.
 
-    MaxText has one key for both (``weight_dtype``), which rows do not state. Its benchmarks set it
-    to bfloat16 where the memory of the devices is too small.
+    MaxText has one key for both (``weight_dtype``), which few rows state. Its benchmarks set it to
+    bfloat16 where the memory of the devices is too small.
     """
     case = outcome.case
+    narrow = {"weights_dtype": "bf16", "moments_dtype": "bf16"}
+    stated = re.search(r"\bweights (bf16|f32)\b", case.get_text("precision").lower())
+    if stated and case.framework.name == MAXTEXT:
+        return narrow if stated[1] == "bf16" else {}
     weights, node = case.get_text("params"), find_node(*map(case.get_text, ("hardware", "source")))
     if case.framework.name != MAXTEXT or not weights or not node:
         return {}
     available_bytes = configs.load_node(node).memory_bytes
+    if available_bytes is None:
+        return {}
+    if share := re.search(r"\bmemory fraction (0?\.\d+)", case.words):
+        available_bytes *= float(share[1])
     shards = math.prod(mesh.get(axis, 1) for axis in ("fsdp", "tensor", "expert"))
-    if available_bytes is None or float(weights) * _STATE_BYTES <= shards * available_bytes:
+    if float(weights) * _STATE_BYTES <= shards * available_bytes:
         return {}
     outcome.assumptions.append(
         "weights and AdamW's moments in bf16, because they do not fit in f32"
     )
-    return {"weights_dtype": "bf16", "moments_dtype": "bf16"}
+    return narrow
 
 
 def choose_weight_padding(

@@ -19,6 +19,12 @@ from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_adapters import choose_adapters
+from hespas.workflows.validation.case_experts import (
+    choose_expert_dispatch,
+    choose_expert_sizes,
+    choose_weight_division,
+    read_expert_sizes,
+)
 from hespas.workflows.validation.case_flags import (
     choose_gpu_options,
     choose_tpu_options,
@@ -150,6 +156,7 @@ def _plan_decoder(
         **optimiser,
         **choose_state_types(outcome, mesh),
         **adapters,
+        **(choose_weight_division(case, mesh) if recipe == "moe" else {}),
         **(
             {
                 **choose_operator_options(outcome, precision),
@@ -165,6 +172,7 @@ def _plan_decoder(
         "remat": remat,
         "attention": attention,
         **choose_score_type(case, recipe, attention),
+        **(_leave_out_sinks(outcome, sizes["model"]) if attention == "cudnn" else {}),
         "scan": _plan_scan(outcome, remat),
         **own,
         **changes,
@@ -183,6 +191,14 @@ def _settle_attention(outcome: CaseOutcome, recipe: str, attention: str) -> str:
         outcome.assumptions.append("attention by products and a softmax")
         return "dot_product"
     return attention
+
+
+def _leave_out_sinks(outcome: CaseOutcome, model: str) -> dict[str, str]:
+    """Return the option for attention without sinks, which cuDNN's kernel of the recipes lacks."""
+    if not MODELS[model].sinks:
+        return {}
+    outcome.assumptions.append("attention without sinks")
+    return {"sinks": "false"}
 
 
 def _plan_resnet(
@@ -259,13 +275,17 @@ def _plan_sizes(case: TrainingCase, outcome: CaseOutcome) -> dict[str, str]:
         outcome.reasons["model"] = f"no recipe builds the model '{name}'"
         return {}
     sizes: dict[str, int] = {}
+    expert_words = read_expert_sizes(case.get_text("ffn"))
     for column in DIMENSIONS:
+        if column == "ffn" and expert_words:
+            continue
         value = _read_count(case, column, outcome)
         if value is not None:
             sizes[column] = value
     published = find_published_model(name)
     if "model" not in outcome.reasons and not published:
-        missing = [c for c in DIMENSIONS if c not in (*sizes, "head_dim", "kv_heads")]
+        known = (*sizes, "head_dim", "kv_heads", *(["ffn"] if expert_words else []))
+        missing = [column for column in DIMENSIONS if column not in known]
         if missing:
             outcome.reasons["model"] = (
                 f"the dimensions of '{name}' are not known: {', '.join(missing)} missing"
@@ -277,8 +297,10 @@ def _plan_sizes(case: TrainingCase, outcome: CaseOutcome) -> dict[str, str]:
     if "heads" in sizes:
         sizes.setdefault("kv_heads", sizes["heads"])
     options = {RECIPE_SIZES[column]: str(value) for column, value in sizes.items()}
-    if family.assumption:
-        outcome.assumptions.append(family.assumption)
+    if expert_words:
+        options |= choose_expert_sizes(outcome, published, family.base)
+    if family.recipe == "moe":
+        options |= choose_expert_dispatch(outcome)
     return {"model": published or family.base, **options, **family.options}
 
 

@@ -8,9 +8,10 @@ less than a program needs is refused with what it lacks.
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING, get_args
 
-from hespas.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, RematPolicy
+from hespas.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, SHARE, RematPolicy
 from hespas.workflows.validation.case_frameworks import (
     AXLEARN,
     OPERATOR_POLICY,
@@ -59,6 +60,8 @@ _EVERYTHING = re.compile(
 )
 _NOT_KEPT = re.compile(r"(?:nothing|no activations?) (?:is |are )?(?:saved|kept)")
 _SOME_LAYERS = re.compile(r"\b(?!1 layer)\d+(?:/\d+| of \d+|nd|rd|th)? (?:layers?|blocks?)\b|\d ?%")
+# Megatron's method ``block`` computes the first layers of each stage again.
+_LAYER_SHARE = re.compile(r"full recomput(?:e|ation) of (\d+) of (\d+) layers(?: \([^()]*\))?")
 _OPERATORS = re.compile(r"\b(?:per-)?(?:op|ops|operators?)(?:-level)?\b")
 _WORDS = {  # as rows name activations, by MaxText's names
     "layer input": "decoder_layer_input", "layer inputs": "decoder_layer_input",
@@ -101,6 +104,8 @@ def read_rematerialisation(outcome: CaseOutcome) -> str:
             "half of the blocks are computed again, a share that is not stated"
         )
         return _HALF_OF_BLOCKS
+    if share := _LAYER_SHARE.fullmatch(text):
+        return _choose_shared_policy(outcome, Fraction(int(share[1]), int(share[2])), int(share[2]))
     name, is_guess = _find_policy_name(text, case)
     if name:
         if is_guess:
@@ -112,6 +117,25 @@ def read_rematerialisation(outcome: CaseOutcome) -> str:
         return _assume_default(outcome, stated)
     outcome.reasons["remat"] = _explain_refusal(text, stated)
     return ""
+
+
+def _choose_shared_policy(outcome: CaseOutcome, share: Fraction, layers: int) -> str:
+    """Choose the policy of a model of which a share of all layers is computed again."""
+    case = outcome.case
+    stated, known = case.get_text("remat"), case.get_text("layers")
+    if known not in ("", str(layers)):
+        outcome.reasons["remat"] = f"remat is '{stated}', and the model has {known} layers"
+        return ""
+    if case.read_axis_sizes().get("pp", 1) > 1:
+        outcome.reasons["remat"] = f"'{stated}' does not say which layers of a stage"
+        return ""
+    if not 0 < share <= 1:
+        outcome.reasons["remat"] = f"remat is '{stated}', which is no share of the layers"
+        return ""
+    if share == 1:
+        return "full"
+    outcome.assumptions.append("layers that are computed again are evenly spaced, not the first")
+    return f"full{SHARE}{share}+{_choose_eager_policy(case)}"
 
 
 def _select_clause(text: str, model: str) -> str:
