@@ -60,14 +60,19 @@ TUPLES = name_in_both("tuple")
 TUPLE_ELEMENTS = name_in_both("get_tuple_element")
 BARRIERS = name_in_both("optimization_barrier")
 DEVICE_IDS = name_in_both("partition_id replica_id")
-# The result is the first operand with another type, in the same memory.
-VIEWS = name_in_both("reshape dynamic_reshape bitcast_convert set_dimension_size") | {
-    "mhlo.bitcast",
-    "mhlo.add_dependency",
-    "mhlo.domain",
-    "sdy.sharding_constraint",
-    "sdy.propagation_barrier",
-}
+# The result is the first operand, with the same type.
+FORWARDING_OPS = frozenset(
+    (
+        "mhlo.add_dependency", "mhlo.copy", "mhlo.domain", "sdy.propagation_barrier", "sdy.reshard",
+        "sdy.sharding_constraint",
+    )
+)  # fmt: skip
+# The result is the first operand, with this or another type, in the same memory.
+VIEWS = (
+    name_in_both("reshape dynamic_reshape bitcast_convert set_dimension_size")
+    | {"mhlo.bitcast"}
+    | (FORWARDING_OPS - {"mhlo.copy", "sdy.reshard"})
+)
 # Ops of Shardy that compute nothing of their own and move nothing.
 SHARDY_MARKERS = (
     "sdy.constant",

@@ -7,6 +7,7 @@ import functools
 import math
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
@@ -214,7 +215,7 @@ class PassRun:
 
 
 @dataclass(frozen=True)
-class Pass:
+class Pass(ABC):
     """Base of all passes. The first line of the docstring is the help of the pass.
 
     Attributes:
@@ -252,13 +253,13 @@ class Pass:
             return frozenset()
         return self.keeps
 
+    @abstractmethod
     def apply(self, module: ir.Module, run: PassRun) -> object | None:
         """Transform ``module`` in place. Raises HespasError.
 
         Returns:
             An artefact for the caller of the pipeline, such as ``EmittedTraces``, or None.
         """
-        raise TypeError(f"{type(self).__name__} does not define apply")
 
     @classmethod
     def get_help_summary(cls) -> str:

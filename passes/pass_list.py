@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -24,13 +25,13 @@ class ListedPass(Pass, Generic[View]):
     def check_options(self, owner: str) -> None:
         """Raise UsageError for a wrong option; ``owner`` is the pass that the user has named."""
 
+    @abstractmethod
     def collect_view(self, module: ir.Module) -> View:
         """Collect what the passes of the list read of a module."""
-        raise TypeError(f"{type(self).__name__} does not define collect_view")
 
+    @abstractmethod
     def rewrite(self, module: ir.Module, view: View, run: PassRun) -> bool:
         """Transform the module, and return whether its view is no longer true."""
-        raise TypeError(f"{type(self).__name__} does not define rewrite")
 
 
 class ListEntry(NamedTuple):
@@ -43,9 +44,9 @@ class ListEntry(NamedTuple):
 class PassList(Pass):
     """A pass that runs a list of passes."""
 
+    @abstractmethod
     def list_entries(self) -> list[ListEntry]:
         """List the passes that these options run, in order."""
-        raise TypeError(f"{type(self).__name__} does not define list_entries")
 
     def to_entries_text(self) -> str:
         """Format the passes of the list as a textual pipeline, which does the same more slowly."""

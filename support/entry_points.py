@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -80,8 +81,8 @@ def load_subclass(import_path: str, base: type[_Base], kind: str) -> type[_Base]
     """Import the class at ``module:Class``.
 
     Raises:
-        UsageError: It cannot be imported, or does not derive from ``base``. ``kind`` says in the
-            message what it is.
+        UsageError: It cannot be imported, does not derive from ``base``, or lacks a method that
+            ``base`` declares. ``kind`` says in the message what it is.
     """
     cls = load_import_path(import_path, kind)
     if not (isinstance(cls, type) and issubclass(cls, base)):
@@ -89,6 +90,9 @@ def load_subclass(import_path: str, base: type[_Base], kind: str) -> type[_Base]
             f"the {kind} {import_path} does not derive from {base.__name__}",
             remedy=CORRECTION,
         )
+    if inspect.isabstract(cls):
+        missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
+        raise UsageError(f"the {kind} {import_path} does not define {missing}", remedy=CORRECTION)
     return cls
 
 

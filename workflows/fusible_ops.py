@@ -6,19 +6,13 @@ from collections import Counter
 from collections.abc import Collection
 
 from hespas.dialects.mlir import get_attribute, ir
-from hespas.dialects.op_kinds import COLLECTIVES, CONTROL, CUSTOM_CALLS, contains_op
+from hespas.dialects.op_kinds import COLLECTIVES, COMPOSITES, VIEWS, contains_op, name_in_both
+from hespas.estimators.work import find_cost_rule
+from hespas.passes.memory.fusion_model import ABSORBED_KINDS, ENDING_KINDS
 
-# Ops that are kernels of their own after XLA's optimisation too; the other ops fuse.
-KERNELS = COLLECTIVES | CONTROL | CUSTOM_CALLS | {
-    f"stablehlo.{name}"
-    for name in (
-        "dot_general", "dot", "convolution", "fft", "sort", "triangular_solve", "cholesky",
-        "rng", "rng_bit_generator", "scatter",
-    )
-} | {"mhlo.copy", "mhlo.topk", "chlo.top_k", "chlo.ragged_dot", "func.call"}  # fmt: skip
-# Ops that are no kernels: constants, and the ends of bodies.
-FREE = {"stablehlo.constant", "stablehlo.return", "mhlo.return"}
-COMPOSITE = "stablehlo.composite"
+_FUSIBLE_KINDS = ABSORBED_KINDS | ENDING_KINDS
+# Kernels of their own after XLA's optimisation too, unlike others of their kinds.
+_KERNELS = name_in_both("scatter") | {"mhlo.copy"}
 _DIALECTS = ("stablehlo.", "chlo.", "mhlo.")
 # What XLA makes of ops that do not fuse, by their names without dialect.
 _REWRITES = {
@@ -35,6 +29,16 @@ _REWRITES = {
 )  # fmt: skip
 
 
+def is_fusible(name: str) -> bool:
+    """Return whether XLA fuses ops of this name, or replaces them by ops that it fuses."""
+    if not name.startswith(_DIALECTS) or name in _KERNELS:
+        return False
+    if name in VIEWS or name in COMPOSITES:
+        return True
+    rule = find_cost_rule(name)
+    return rule is not None and rule.group == "leaf" and rule.kind in _FUSIBLE_KINDS
+
+
 def has_fusible_pair(module: ir.Module, kinds: Collection[str] | None = None) -> bool:
     """Return whether an op that XLA fuses reads the result of another one.
 
@@ -43,14 +47,11 @@ def has_fusible_pair(module: ir.Module, kinds: Collection[str] | None = None) ->
         kinds: The kinds of ops to consider; None for all that XLA fuses.
     """
 
-    def is_fusible(name: str) -> bool:
-        if kinds is not None:
-            return name in kinds
-        return name.startswith(_DIALECTS) and name not in KERNELS and name not in FREE
+    is_wanted = is_fusible if kinds is None else kinds.__contains__
 
     def reads_fusible_result(op: ir.Operation) -> bool:
-        return is_fusible(op.name) and any(
-            not isinstance(value.owner, ir.Block) and is_fusible(value.owner.operation.name)
+        return is_wanted(op.name) and any(
+            not isinstance(value.owner, ir.Block) and is_wanted(value.owner.operation.name)
             for value in op.operands
         )
 
@@ -65,7 +66,7 @@ def list_rewritten_ops(module: ir.Module) -> tuple[str, ...]:
     counts: Counter[str] = Counter()
 
     def count_op(op: ir.Operation) -> ir.WalkResult:
-        name = get_attribute(op, "name").value if op.name == COMPOSITE else op.name
+        name = get_attribute(op, "name").value if op.name in COMPOSITES else op.name
         if name.startswith(_DIALECTS) and (short := name.partition(".")[2]) in _REWRITES:
             counts[short] += 1
         return ir.WalkResult.ADVANCE

@@ -26,7 +26,7 @@ from hespas.passes.fuse.kernel_cost_model import BLACKWELL, FusionDevice
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
-from hespas.workflows.fusible_ops import FREE, KERNELS
+from hespas.workflows.fusible_ops import is_fusible
 from hespas.workflows.step_facts import STEP_FACTS
 
 _PLATFORM_COMPILERS = {
@@ -239,7 +239,7 @@ def _warn_of_unfused_ops(
         return
     if run.find_artefact(KernelFusion):
         return  # what is left is what a compiler leaves, too
-    fusible = frozenset(kinds) - KERNELS - FREE
+    fusible = frozenset(filter(is_fusible, kinds))
     share = sum(kinds[name]["time_ns"] for name in fusible) / time_ns
     if share >= LEAST_SHARE and find_pair(module, fusible):
         run.warn(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hespas.estimators.rules.base import CostRule
 from hespas.estimators.rules.custom_calls import list_documented_calls
-from hespas.estimators.work import MHLO_SHARED, get_cost_rules
+from hespas.estimators.work import get_cost_rules
 
 _HEAD = """\
 # The work of every op
@@ -223,29 +223,28 @@ def _format_rule_table(rules_by_name: dict[str, CostRule]) -> list[str]:
     return lines
 
 
-def _select_dialect_rules(
-    dialect: str, excluded: frozenset[str] = frozenset()
-) -> dict[str, CostRule]:
+def _select_dialect_rules(dialect: str) -> dict[str, CostRule]:
     """Return the rules of a dialect by short name."""
     prefix = f"{dialect}."
-    dialect_rules = {
-        n.removeprefix(prefix): r for n, r in get_cost_rules().items() if n.startswith(prefix)
-    }
-    return {name: rule for name, rule in dialect_rules.items() if name not in excluded}
+    return {n.removeprefix(prefix): r for n, r in get_cost_rules().items() if n.startswith(prefix)}
 
 
 def render_page() -> str:
     """Return the text of the page."""
     lines = [_HEAD, _format_row(("op", "here", "XLA", "why")), "|---|---|---|---|"]
     lines += [_format_row(entry) for entry in _DIFFERENCES]
-    lines += ["", "## StableHLO", "", *_format_rule_table(_select_dialect_rules("stablehlo"))]
+    stablehlo_rules, mhlo_rules = map(_select_dialect_rules, ("stablehlo", "mhlo"))
+    lines += ["", "## StableHLO", "", *_format_rule_table(stablehlo_rules)]
     lines += [
         "",
         "## MHLO",
         "",
         "An op with the name of a StableHLO op has the same rule. The other ops are:",
     ]
-    lines += ["", *_format_rule_table(_select_dialect_rules("mhlo", MHLO_SHARED))]
+    lines += [
+        "",
+        *_format_rule_table({n: r for n, r in mhlo_rules.items() if n not in stablehlo_rules}),
+    ]
     lines += [
         "",
         "## CHLO",

@@ -21,6 +21,7 @@ from hespas.dialects.op_kinds import (
     CONVOLUTION_CALL,
     CUBLAS_GEMM_CALL,
     CUSTOM_CALLS,
+    FORWARDING_OPS,
     FUSION,
     HOST_CALL,
     HOST_TRANSFERS,
@@ -33,16 +34,9 @@ from hespas.estimators.lower.gemm_calls import expand_gemm_call
 from hespas.estimators.lower.tuples import flatten_boundary_tuples, fold_tuple_elements
 from hespas.estimators.measure.standalone_region import build_standalone_module
 from hespas.estimators.rules.base import KEEP_GOING, UnknownCost, list_tuple_members
+from hespas.estimators.rules.elementwise import SHARED_WITH_CHLO
 
-_FORWARDING_OPS = (
-    "mhlo.copy",
-    "mhlo.add_dependency",
-    "mhlo.domain",
-)  # the result is the first operand
-_CHLO_OPS = frozenset((
-    "mhlo.acos", "mhlo.acosh", "mhlo.asin", "mhlo.asinh", "mhlo.atanh", "mhlo.cosh", "mhlo.erf",
-    "mhlo.sinh", "mhlo.topk",
-))  # fmt: skip
+_CHLO_OPS = frozenset(("mhlo.topk", *(f"mhlo.{name}" for name in SHARED_WITH_CHLO)))
 _CALL_EXPANSIONS: tuple[tuple[str, Callable[[ir.Operation], ir.Value]], ...] = (
     (CONVOLUTION_CALL, expand_convolution_call),
     (CUBLAS_GEMM_CALL, expand_gemm_call),
@@ -116,7 +110,7 @@ def _rewrite_op(op: ir.Operation) -> None:
             del op.attributes[sharding]
     if name in HOST_TRANSFERS:
         raise UnknownCost("it waits for the host", op=op, remedy=KEEP_GOING)
-    if name in _FORWARDING_OPS:
+    if name in FORWARDING_OPS:
         _replace_op(op, op.operands[0])
     elif name == "mhlo.bitcast":
         _replace_op(op, expand_bitcast(op))

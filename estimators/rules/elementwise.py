@@ -120,6 +120,14 @@ _TRANSCENDENTAL = [
     *qualify_op_names("mhlo", "acos acosh asin asinh atanh cosh erf exp2 log2 sinh"),
 ]
 TRANSCENDENTAL = frozenset(name.partition(".")[2] for name in _TRANSCENDENTAL)  # short names
+# The short names of what CHLO and MHLO each have an op for, and StableHLO has none.
+SHARED_WITH_CHLO = frozenset.intersection(
+    *(
+        frozenset(name.removeprefix(prefix) for name in (*_ARITHMETIC, *_TRANSCENDENTAL)
+                  if name.startswith(prefix))
+        for prefix in ("chlo.", "mhlo.")
+    )
+)  # fmt: skip
 
 
 def _build_arithmetic_rule(name: str) -> CostRule:

@@ -15,7 +15,7 @@ from dataclasses import field
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import list_captured_values
-from hespas.dialects.op_kinds import FUSION, TERMINATORS
+from hespas.dialects.op_kinds import BARRIERS, FORWARDING_OPS, FUSION, TERMINATORS, VIEWS
 from hespas.estimators.rules.base import (
     BufferSize,
     CostRule,
@@ -38,20 +38,19 @@ _HEROES = (
     "transpose", "gather", "rng", "control", "loop", "copy",
 )  # fmt: skip
 
-_SLICES = frozenset(("slice", "dynamic_slice", "real_dynamic_slice", "gather", "dynamic_gather"))
+_SLICES = frozenset(
+    (
+        "slice", "dynamic_slice", "real_dynamic_slice", "gather", "dynamic_gather",
+        "torch_index_select",
+    )
+)  # fmt: skip
 _BROADCASTS = frozenset(("broadcast", "broadcast_in_dim", "dynamic_broadcast_in_dim"))
-_PROPORTIONAL = frozenset(("reduce", "reduce_window", "concatenate", "pad"))
-_VIEWS = frozenset(
-    [
-        "bitcast",
-        "reshape",
-        "bitcast_convert",
-        "copy",
-        "transpose",
-        "reverse",
-        "optimization_barrier",
-    ]
-)
+_PROPORTIONAL = frozenset(("reduce", "reduce_window", "concatenate", "pad", "dynamic_pad"))
+# Every element of the result is one of the operand, though at another place.
+_VIEWS = frozenset(name.partition(".")[2] for name in VIEWS | FORWARDING_OPS | BARRIERS) | {
+    "transpose",
+    "reverse",
+}
 
 
 @record(slots=True, eq=False)

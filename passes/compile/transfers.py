@@ -7,6 +7,7 @@ send is, and a barrier awaits it at the end of the receive.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -24,24 +25,24 @@ from hespas.passes.compile.hlo_program import (
 _REMEDY = "compile without --xla_gpu_enable_pipelined_p2p"
 
 
-class TransferReplacer:
+class TransferReplacer(ABC):
     """Replaces the transfers of one kind in a module."""
 
     def __init__(self, program: HloProgram, marker: PairMarker) -> None:
         self.program = program
         self.marker = marker
 
+    @abstractmethod
     def find_transfers(self, computation: HloComputation) -> bool:
         """Return whether a computation runs transfers to replace."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find_key(self, transfer: HloInstruction) -> str:
         """Return what a send and its receive have in common; "" for another transfer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def build_collective(self, send: HloInstruction, computation: HloComputation) -> HloInstruction:
         """Build the collective that a send starts; raises ValueError for an unknown kind."""
-        raise NotImplementedError
 
     def replace_transfers(self, computation: HloComputation) -> None:
         """Replace the transfers that a computation runs; raises ValueError for an unknown kind."""

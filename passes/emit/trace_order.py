@@ -9,6 +9,7 @@ of which none implies another.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from hespas.chakra.trace_steps import (
@@ -29,7 +30,7 @@ Value = tuple[int, ...]
 NOTHING: Value = ()  # the value that depends on no step
 
 
-class TraceOrder:
+class TraceOrder(ABC):
     """A trace that grows by steps."""
 
     def __init__(self, trace: ProgramTrace) -> None:
@@ -37,19 +38,19 @@ class TraceOrder:
         self._next = 1
         self._latest: dict[int, int] = {}  # the latest communication step of each chain
 
+    @abstractmethod
     def add_compute_step(self, activity: ComputeContent, value: Value) -> Value:
         """Append a compute step that depends on ``value``; return the value of its results."""
-        raise TypeError(f"{type(self).__name__} does not define add_compute_step")
 
+    @abstractmethod
     def add_communication_step(
         self, activity: CommunicationContent, value: Value, is_async: bool
     ) -> Value:
         """Append a communication step that depends on ``value``; return that of its results."""
-        raise TypeError(f"{type(self).__name__} does not define add_communication_step")
 
+    @abstractmethod
     def wait_for_value(self, value: Value) -> Value:
         """Wait for ``value`` at this point of the program; return the value after the wait."""
-        raise TypeError(f"{type(self).__name__} does not define wait_for_value")
 
     def join_values(self, values: Sequence[Value]) -> Value:
         """Return the value that depends on all of ``values``."""

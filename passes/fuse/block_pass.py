@@ -1,7 +1,8 @@
-"""The passes of the list of ``fuse``, which rewrite one block after the other."""
+"""The passes of the list of ``fuse``, most of which rewrite one block after the other."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
@@ -11,8 +12,8 @@ from hespas.passes.pass_list import ListedPass
 from hespas.passes.split.blocks import check_not_split
 
 
-class BlockPass(ListedPass[list[ir.Block]]):
-    """A pass that rewrites each block of a prepared module by itself, inner blocks first."""
+class FuseStep(ListedPass[list[ir.Block]]):
+    """A pass of ``fuse``, which reads the blocks of a prepared module, inner blocks first."""
 
     prepares: ClassVar[bool] = True
 
@@ -23,11 +24,15 @@ class BlockPass(ListedPass[list[ir.Block]]):
     def collect_view(self, module: ir.Module) -> list[ir.Block]:
         return collect_blocks(module)
 
+
+class BlockPass(FuseStep):
+    """A pass that rewrites each block by itself."""
+
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
         for block in view:
             self.rewrite_block(block)
         return False
 
+    @abstractmethod
     def rewrite_block(self, block: ir.Block) -> None:
         """Rewrite the ops of a block, without those of its inner blocks."""
-        raise TypeError(f"{type(self).__name__} does not define rewrite_block")

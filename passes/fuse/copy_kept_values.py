@@ -24,7 +24,7 @@ from hespas.dialects.op_kinds import (
     find_entry_function,
 )
 from hespas.passes.base import PassRun
-from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.fuse.buffer_writes import (
     COPY,
     WHILE,
@@ -41,7 +41,7 @@ _UPDATE = "stablehlo.dynamic_update_slice"
 _REMADE = frozenset(("stablehlo.broadcast_in_dim", "stablehlo.constant"))
 
 
-class CopyKeptValuesPass(BlockPass):
+class CopyKeptValuesPass(FuseStep):
     """Copy values that are needed afterwards before ops that write to their buffers.
 
     These are slice updates and scatters, also as the last op of a fusion, all-reduces, and loops

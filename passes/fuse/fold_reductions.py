@@ -15,7 +15,7 @@ from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import PassRun
-from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.fuse.combine_collectives import ALL_REDUCE
 from hespas.passes.fuse.op_builder import find_named_ops, find_only_reader, read_device_groups
 from hespas.passes.prepare.device_grid import (
@@ -27,7 +27,7 @@ from hespas.passes.prepare.device_grid import (
 )
 
 
-class FoldReductionsPass(BlockPass):
+class FoldReductionsPass(FuseStep):
     """Replace an all-reduce of the result of an all-reduce by one over larger groups."""
 
     name: ClassVar[str] = "fold-reductions"

@@ -16,7 +16,7 @@ from hespas.dialects.mlir import copy_attributes, ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import FUSION, find_entry_function
 from hespas.passes.base import PassRun, check_minimum, repeat_option
-from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.fuse.buffer_writes import COPY, VIEWS
 from hespas.passes.fuse.form_kernels import FormKernelsPass
 from hespas.passes.fuse.fusion_graph import is_elementwise_op
@@ -31,7 +31,7 @@ from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
 
 
 @dataclass(frozen=True)
-class FuseCopiesPass(BlockPass):
+class FuseCopiesPass(FuseStep):
     """Let the loops of a program write the copies of their results."""
 
     name: ClassVar[str] = "fuse-copies"

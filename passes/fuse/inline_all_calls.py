@@ -13,11 +13,11 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.passes.base import PassRun
-from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.prepare.inline_calls import inline_call
 
 
-class InlineAllCallsPass(BlockPass):
+class InlineAllCallsPass(FuseStep):
     """Inline all calls from the entry function, and erase the called functions."""
 
     name: ClassVar[str] = "inline-all-calls"

@@ -22,7 +22,7 @@ from hespas.dialects.op_kinds import FUSION, has_marked_collective
 from hespas.estimators.rules.base import UnknownCost
 from hespas.estimators.work import NotALeaf, compute_op_work, is_free_op
 from hespas.passes.base import PassRun, option
-from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.fuse.buffer_writes import list_readers, list_writes_in_place
 from hespas.passes.fuse.dependency_order import collect_dependencies
 from hespas.passes.fuse.form_kernels import FormKernelsPass
@@ -59,7 +59,7 @@ _LIBRARY_OPS = frozenset(
 
 
 @dataclass(frozen=True)
-class OverlapCollectivesPass(BlockPass):
+class OverlapCollectivesPass(FuseStep):
     """Run collectives alongside kernels that do not wait for them."""
 
     name: ClassVar[str] = "overlap-collectives"

@@ -13,7 +13,7 @@ from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import PassRun
-from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.fuse.combine_collectives import ALL_REDUCE, REDUCE_SCATTER, SCATTER_DIM
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
@@ -31,7 +31,7 @@ SLICE = "stablehlo.dynamic_slice"
 MAX_INDEX_OPS = 32  # ops that compute the start index of a slice
 
 
-class ScatterReductionsPass(BlockPass):
+class ScatterReductionsPass(FuseStep):
     """Replace all-reduces that every device slices by its rank by reduce-scatters."""
 
     name: ClassVar[str] = "scatter-reductions"

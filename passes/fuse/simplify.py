@@ -35,7 +35,7 @@ from hespas.estimators.rules.base import (
 )
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.passes.base import PassRun, option
-from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
@@ -73,7 +73,7 @@ LAYOUT = "result_layout"  # XLA writes it on transposes that may change only the
 
 
 @dataclass(frozen=True)
-class SimplifyPass(BlockPass):
+class SimplifyPass(FuseStep):
     """Simplify algebra, merge equal ops, and remove unused ops, loops and branches."""
 
     name: ClassVar[str] = "simplify"

@@ -29,7 +29,6 @@ _TRIANGULAR_SOLVES = name_in_both("triangular_solve")
 _INSIDE_VIEWS = VIEWS | BARRIERS | TUPLES
 
 
-@functools.cache
 def is_elementwise(name: str) -> bool:
     """Return whether element i of the result depends only on the elements i of the operands."""
     rule = find_cost_rule(name)

@@ -14,19 +14,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Sequence
 
-from hespas.dialects.op_kinds import name_in_both
+from hespas.dialects.op_kinds import FUSION, name_in_both
+from hespas.estimators.work import find_cost_rule
 from hespas.passes.memory.buffer_sharing import find_results_over, is_elementwise
 from hespas.passes.memory.liveness_program import LivenessBody, LivenessOp
 
-_REPEATING_OPS = name_in_both(
-    "broadcast broadcast_in_dim dynamic_broadcast_in_dim iota dynamic_iota"
-)
-_SELECTING_OPS = name_in_both(
-    "transpose slice dynamic_slice real_dynamic_slice reverse pad dynamic_pad concatenate gather "
-    "dynamic_gather map"
-) | {"mhlo.copy"}
-# They end a kernel: their producers may be fused into it.
-_KERNEL_ENDS = name_in_both("reduce reduce_window select_and_scatter dynamic_update_slice scatter")
+# The kinds of ops that are computed inside the kernels that read them, and of those that end a
+# kernel: their producers may be fused into it.
+ABSORBED_KINDS = frozenset(("loop", "copy", "gather", "transpose"))
+ENDING_KINDS = frozenset(("reduction", "scatter"))
+_ENDING_OPS = name_in_both("dynamic_update_slice")  # a copy that writes over what it reads
 _TERMINATOR = -1  # stands for the index of the terminator of a block
 
 
@@ -44,7 +41,7 @@ def fuse_kernels(body: LivenessBody, sizes: Sequence[int]) -> None:
     read_bytes = _compute_read_bytes(items, sizes)
     readers = _collect_readers(body)
     kernels: list[frozenset[int]] = [frozenset()] * len(items)
-    joins = [_can_be_absorbed(item.op.name) or item.op.name in _KERNEL_ENDS for item in items]
+    joins = [_can_be_absorbed(item.op.name) or _ends_kernel(item.op.name) for item in items]
     for i in range(len(items) - 1, -1, -1):
         item = items[i]
         users: set[int] = set()
@@ -74,7 +71,7 @@ def _compute_read_bytes(items: Sequence[LivenessOp], sizes: Sequence[int]) -> li
     for item in items:
         read = sum(repeated.get(value, sizes[value]) for value in dict.fromkeys(item.reads))
         read_bytes.append(read)
-        if item.op.name in _REPEATING_OPS:
+        if _repeats_elements(item.op.name):
             repeated[item.results[0]] = read
     return read_bytes
 
@@ -141,4 +138,19 @@ def find_kernel_results_over(item: LivenessOp, value: int) -> Collection[int]:
 
 
 def _can_be_absorbed(name: str) -> bool:
-    return is_elementwise(name) or name in _REPEATING_OPS or name in _SELECTING_OPS
+    return _find_kind(name) in ABSORBED_KINDS and name not in _ENDING_OPS and name != FUSION
+
+
+def _ends_kernel(name: str) -> bool:
+    return _find_kind(name) in ENDING_KINDS or name in _ENDING_OPS
+
+
+def _repeats_elements(name: str) -> bool:
+    """Return whether the result of an op consists of repeated elements, or of indices."""
+    return _find_kind(name) == "loop" and not is_elementwise(name) and name != FUSION
+
+
+def _find_kind(name: str) -> str:
+    """Return the kind of kernel that ops of this name make; "" if that is unknown."""
+    rule = find_cost_rule(name)
+    return "" if rule is None else rule.kind

@@ -19,6 +19,7 @@ from hespas.dialects.mlir import (
 from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.dialects.op_kinds import COMPOSITES, CONSTANTS, SCANS
 from hespas.dialects.resources import find_resource_name, read_resource_digits
+from hespas.estimators.rules.elementwise import SHARED_WITH_CHLO
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
@@ -30,10 +31,8 @@ from hespas.support.errors import HespasError, extract_first_diagnostic
 # The second pass expands the others to the StableHLO ops that XLA would expand them to.
 CHLO = "func.func(chlo-legalize-to-high-level-mhlo,chlo-legalize-to-stablehlo)"
 SHAPE = "func.func(shape-legalize-to-stablehlo)"
-# The functions of one operand that chlo-legalize-to-high-level-mhlo has an op for.
-RECOMPOSED_FUNCTIONS = frozenset(
-    f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh")
-)
+# The functions that chlo-legalize-to-high-level-mhlo has an op for.
+RECOMPOSED_FUNCTIONS = frozenset(f"chlo.{name}" for name in SHARED_WITH_CHLO)
 DIMENSIONS, PRECISION = "ragged_dot_dimension_numbers", "precision_config"
 RAGGED_FIELDS = (  # in the order of the composite
     "lhs_batching_dimensions",

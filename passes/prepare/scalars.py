@@ -20,6 +20,7 @@ from hespas.dialects.op_kinds import (
     BARRIERS,
     CALLEE,
     CONSTANTS,
+    FORWARDING_OPS,
     FUSION,
     LOOPS,
     TUPLE_ELEMENTS,
@@ -32,7 +33,7 @@ from hespas.support.records import record
 Number = int | float | bool
 
 # The result is the operand. Explicit shardings of JAX constrain the counters of loops, too.
-_COPIES = {"mhlo.bitcast", "mhlo.copy", "sdy.reshard", "sdy.sharding_constraint"}
+_COPIES = FORWARDING_OPS | {"mhlo.bitcast"}
 _SPREADS = {
     f"{dialect}.{kind}"
     for dialect in ("stablehlo", "mhlo")
@@ -44,7 +45,7 @@ _FORWARDS = BARRIERS | _COPIES | _SPREADS | {
       for kind in ("convert", "slice", "transpose")),
 }  # fmt: skip
 # The kinds of ops whose elements are those of the operand at the same places.
-ELEMENT_COPIES = ("convert", "copy", "reshard", "sharding_constraint")
+ELEMENT_COPIES = frozenset(("convert", *(name.partition(".")[2] for name in FORWARDING_OPS)))
 COMPARE: dict[str, Callable[[Number, Number], bool]] = {
     "LT": lambda a, b: a < b,
     "LE": lambda a, b: a <= b,

@@ -50,7 +50,7 @@ class SelectPlatformPass(PrepareStep):
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         platforms = read_exported_platforms(module)
         had_several = select_platform(module, self.platform)
-        if self.platform and not had_several and self.platform not in platforms:
+        if self.platform and self.platform not in platforms:
             raise UsageError(
                 f"select-platform: platform={self.platform}, but the program is for one platform"
             )

@@ -219,6 +219,9 @@ class UnknownTypePass(Pass):
 
     size: "Size" = option(1, "a size")  # type: ignore[name-defined]  # noqa: F821, RUF009, UP037
 
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        pass
+
 
 @dataclass(frozen=True)
 class KeepTextPass(Pass):
@@ -240,3 +243,9 @@ class UndecoratedPass(Pass):
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         run.note(f"{self.count}")
+
+
+class UnfinishedPass(Pass):
+    """Have no method that does anything."""
+
+    name: ClassVar[str] = "guest-unfinished"

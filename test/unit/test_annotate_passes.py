@@ -24,7 +24,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from hespas.plugin import Cost, Estimator, setting
+from hespas.plugin import Cost, Estimator, Pass, setting
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,17 @@ class ClashConfig:
 
 class Clash(Flat):
     name, Config = "clash", ClashConfig
+
+
+class Unfinished(Estimator):
+    name, version, Config = "unfinished", "1", FlatConfig
+
+    def __init__(self, config):
+        self.config = config
+
+
+class UnfinishedPass(Pass):
+    name = "unfinished"
 '''
 POINTS = {
     "flat": "installed_package:Flat",
@@ -72,9 +83,11 @@ POINTS = {
     "clash": "installed_package:Clash",
     "broken": "no_such_package:Broken",
     "wrong": "installed_package:FlatConfig",
+    "unfinished": "installed_package:Unfinished",
 }
 PASS_POINTS = {
     "not-a-pass": "installed_package:Flat",
+    "unfinished": "installed_package:UnfinishedPass",
     "renamed": "hespas.passes.annotate.strip_costs:StripCostsPass",
 }
 
@@ -135,6 +148,8 @@ def test_options_and_help_are_those_of_the_configuration(package):
         ("clash-annotate", "estimator clash: its setting 'keep-going' is also an option"),
         ("wrong-annotate", "installed_package:FlatConfig does not derive from Estimator"),
         ("not-a-pass", "the pass installed_package:Flat does not derive from Pass"),
+        ("unfinished-annotate", "estimator installed_package:Unfinished does not define estimate"),
+        ("unfinished", "the pass installed_package:UnfinishedPass does not define apply; correct"),
         ("renamed", "StripCostsPass is named 'strip-costs', but its entry point 'renamed'"),
         ("flut-annotate", "no pass is named 'flut-annotate'; did you mean 'flat-annotate'"),
     ],
@@ -164,6 +179,7 @@ def test_help_lists_a_broken_package(package, capsys):
     )
     assert "--flat-annotate\n      Give every op the same time." in text
     assert "--not-a-pass\n      (the pass installed_package:Flat does not derive" in text
+    assert "--unfinished\n      (the pass installed_package:UnfinishedPass does not define" in text
 
 
 def test_names_are_listed_without_bindings_and_estimators():

@@ -174,6 +174,7 @@ def define_guest_pass(
         (info / "entry_points.txt").write_text(f"[hespas.passes]\n{name} = guest:GuestPass\n")
         (tmp_path / "guest.py").write_text(
             f"from hespas.plugin import Pass\nclass GuestPass(Pass):\n    name = {name!r}\n"
+            "    def apply(self, module, run): ...\n"
         )
         monkeypatch.syspath_prepend(str(tmp_path))
         registry.find_plugins.cache_clear()

@@ -127,6 +127,21 @@ def test_fusions_copies_and_mhlo_ops():
     np.testing.assert_allclose(second, np.sort(erf)[::-1][:2], rtol=1e-5)
 
 
+def test_the_upper_half_of_a_product_is_an_op_of_chlo():
+    module = plain(
+        """
+        func.func @main(%x: tensor<2xui32>) -> tensor<2xui32> {
+          %0 = mhlo.mulhi %x, %x : tensor<2xui32>
+          %1 = sdy.reshard %0 <@mesh, [{}]> : tensor<2xui32>
+          return %1 : tensor<2xui32>
+        }
+        sdy.mesh @mesh = <["x"=1]>
+        """
+    )
+    (result,) = call(module, [np.array([2**31, 2**16], np.uint32)])
+    np.testing.assert_array_equal(result, [2**30, 1])
+
+
 def test_tuples_go_in_and_out():
     pair = "tuple<tensor<2xf32>, tuple<tensor<3xi32>>>"
     module = plain(

@@ -10,7 +10,7 @@ from hespas import frontends, passes
 from hespas.dialects.mlir import make_context
 from hespas.passes import registry
 from hespas.passes.base import PassRun
-from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.pass_list import PassList
 from hespas.passes.pipeline import PassInstrumentation
 from hespas.passes.prepare.preparation import PrepareStep
@@ -43,7 +43,7 @@ def test_each_pass_of_a_list_is_a_pass_with_a_reason(name):
         assert reason
 
 
-@pytest.mark.parametrize(("name", "kind"), [("prepare", PrepareStep), ("fuse", BlockPass)])
+@pytest.mark.parametrize(("name", "kind"), [("prepare", PrepareStep), ("fuse", FuseStep)])
 def test_a_list_has_all_passes_of_its_kind(name, kind):
     entries = {step.name for step, _ in make_list(name).list_entries()}
     classes = {name: registry.load_pass_class(name) for name in registry.FOLDERS[name]}

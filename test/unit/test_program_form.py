@@ -111,6 +111,10 @@ def test_the_state_of_a_program():
     module = hespas_api.read(CHAIN)
     assert inspect_program(module) == RAW
     assert not inspect_program(hespas_api.read(PRODUCT)).has_fusible_pair
+    mhlo = PRODUCT.replace("stablehlo.dot_general %x, %x,", '"mhlo.dot"(%x, %x)').replace(
+        " contracting_dims = [1] x [0]", ""
+    )
+    assert not inspect_program(hespas_api.read(mhlo)).has_fusible_pair
     assert inspect_program(hespas_api.read(SINGLE_OPS)).rewritten_ops == (
         "1 x ragged_dot (one dense product of all groups, or one for each)",
         "2 x sort (passes of its own, or a call of a library)",

@@ -64,6 +64,16 @@ BIG, PART = "tensor<1000xf32>", "tensor<10xf32>"
                    f"%1 = stablehlo.dynamic_update_slice %0, %u, %i : ({BIG}, {PART}, tensor<i32>)"
                    f" -> {BIG}\nmhlo.return %1 : {BIG}"),
             OpWork("loop", 4044, 4000, (WorkPart("vector", "f32", 1000),)), id="update-copy"),
+        pytest.param(  # 5 rows of 50, through an op that only orders ops
+            fusion([("x", "tensor<50x8xf32>"), ("i", "tensor<5xi32>")], "tensor<5x8xf32>",
+                   '%0 = "stablehlo.torch_index_select"(%x, %i) <{dim = 0 : i64, batch_dims = '
+                   "0 : i64}> : (tensor<50x8xf32>, tensor<5xi32>) -> tensor<5x8xf32>\n"
+                   "%1 = stablehlo.after_all : !stablehlo.token\n"
+                   '%2 = "mhlo.add_dependency"(%0, %1) : '
+                   "(tensor<5x8xf32>, !stablehlo.token) -> tensor<5x8xf32>\n"
+                   "%3 = stablehlo.slice %2 [0:1, 0:8] : (tensor<5x8xf32>) -> tensor<1x8xf32>\n"
+                   "mhlo.return %2 : tensor<5x8xf32>"),
+            OpWork("gather", 180, 160, ()), id="index-select"),
         pytest.param(  # read, combined and written: 5 rows of 50
             fusion([("x", "tensor<50x8xf32>"), ("i", "tensor<5x1xi32>"), ("u", "tensor<5x8xf32>")],
                    "tensor<50x8xf32>",

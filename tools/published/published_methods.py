@@ -6,6 +6,7 @@ the method, with which settings, and which keys have no effect.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -201,9 +202,9 @@ class _SimulatorSection(_MethodSection):
     roofline: PublishedHardware
 
     @property
+    @abstractmethod
     def clock_hz(self) -> float:
         """The clock of the arrays and of the vector unit."""
-        raise NotImplementedError
 
     def to_estimator_settings(self) -> dict[str, Any]:
         return {**SYSTOLIC_UNIT, "clock_hz": self.clock_hz, "simulator_alone": True}

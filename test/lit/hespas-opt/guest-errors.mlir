@@ -6,6 +6,7 @@
 // RUN: not hespas-opt %s --guest-fail=how=exit --mlir-print-ir-after-failure 2>&1 | filecheck %s --check-prefix=EXIT
 // RUN: not hespas-opt %s --guest-fail=how=emit 2>&1 | filecheck %s --check-prefix=EMIT
 // RUN: not hespas-opt %s --guest-undecorated 2>&1 | filecheck %s --check-prefix=UNDECORATED
+// RUN: not hespas-opt %s --guest-unfinished 2>&1 | filecheck %s --check-prefix=UNFINISHED
 // RUN: hespas-opt %s --guest-flat-annotate | filecheck %s --check-prefix=FLAT
 // RUN: not hespas-opt %s --guest-flat-annotate=result=unknown 2>&1 | filecheck %s --check-prefix=RAISED
 // RUN: not hespas-opt %s --guest-flat-annotate=result=endless 2>&1 | filecheck %s --check-prefix=ENDLESS
@@ -33,16 +34,18 @@
 // KEY: guest-errors.mlir: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised KeyError: '{{builtin.module|stablehlo.tanh}}'; report it to the authors of 'guest-fail'
 // LINES: guest-errors.mlir: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised ValueError: first line; report
 // BINDINGS: guest-errors.mlir: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised MLIRError: {{.+}}; report
-// EMIT: guest-errors.mlir:[[# @LINE + 41]]:8: error: pass 'guest-fail' failed: tanh is slow
+// EMIT: guest-errors.mlir:[[# @LINE + 43]]:8: error: pass 'guest-fail' failed: tanh is slow
 // EMIT-NOT: func.func
 // EXIT: IR Dump After guest-fail{how=exit} Failed
 // EXIT: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised SystemExit: 3; report it
 // FILE: raised FileNotFoundError: [Errno 2] No such file or directory: 'no/such/file'; report
 
-/// A class that would run without its options is refused; the list of passes says why.
+/// A class that would run without its options, or lacks a method, is refused; the list of passes says why.
 // UNDECORATED: error: the pass guest_passes:UndecoratedPass has the option 'count', but is no dataclass; decorate it with @dataclass(frozen=True)
+// UNFINISHED: error: the pass guest_passes:UnfinishedPass does not define apply; correct or uninstall its package
 // GRAINY: error: the estimator guest_estimators:GrainyEstimator has the granularity 'grain', not one of op, kernel, region; correct or uninstall its package
 // LISTED: --guest-undecorated (the pass guest_passes:UndecoratedPass has the option 'count', but is no dataclass)
+// LISTED: --guest-unfinished (the pass guest_passes:UnfinishedPass does not define apply)
 
 /// An estimator that is registered under another name would be estimated again as another one. A mistake in one
 /// package takes neither the help nor the list of passes away.

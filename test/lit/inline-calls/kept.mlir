@@ -118,3 +118,56 @@ module @shared {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+/// One that is called twice, and named by an op in a fusion.
+
+// CHECK-LABEL: module @in_fusion
+// CHECK: call @often
+// CHECK-NEXT: call @often
+// CHECK: "mhlo.fusion"
+// CHECK: call @often
+// CHECK: func.func private @often
+module @in_fusion {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @often(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = call @often(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = "mhlo.fusion"(%1) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+    ^bb0(%a: tensor<4xf32>):
+      %3 = func.call @often(%a) : (tensor<4xf32>) -> tensor<4xf32>
+      mhlo.return %3 : tensor<4xf32>
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    return %2 : tensor<4xf32>
+  }
+  func.func private @often(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.tanh %x : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+/// One whose loop depends on data, whatever a call passes.
+
+// CHECK-LABEL: module @data
+// CHECK: call @repeat
+// CHECK-NEXT: call @repeat
+// CHECK: func.func private @repeat
+module @data {
+  func.func public @main(%x: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
+    %0 = call @repeat(%x, %p) : (tensor<4xf32>, tensor<i1>) -> tensor<4xf32>
+    %1 = call @repeat(%0, %p) : (tensor<4xf32>, tensor<i1>) -> tensor<4xf32>
+    return %1 : tensor<4xf32>
+  }
+  func.func private @repeat(%x: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
+    %0:2 = stablehlo.while(%q = %p, %y = %x) : tensor<i1>, tensor<4xf32>
+    cond {
+      stablehlo.return %q : tensor<i1>
+    } do {
+      %z = stablehlo.cosine %y : tensor<4xf32>
+      stablehlo.return %q, %z : tensor<i1>, tensor<4xf32>
+    }
+    return %0#1 : tensor<4xf32>
+  }
+}

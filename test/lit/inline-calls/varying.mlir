@@ -1,4 +1,5 @@
 // RUN: hespas-opt %s --prepare --split-input-file 2>&1 | filecheck %s
+// RUN: hespas-opt %s --inline-calls=single=false --split-input-file | filecheck %s --check-prefix=KEEP
 // RUN: hespas-opt %s --prepare --prepare --split-input-file 2>&1 | filecheck %s
 
 /// A function whose loop runs as often as its call says is inlined where calls differ.
@@ -8,6 +9,10 @@
 // CHECK: hespas.trips = 3 : i64
 // CHECK: hespas.trips = 7 : i64
 // CHECK-NOT: func.func private
+/// It is no function that is called once, and gets no copies.
+// KEEP-LABEL: module @bounds
+// KEEP-COUNT-2: stablehlo.while
+// KEEP-NOT: func.func private
 module @bounds {
   func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
     %three = stablehlo.constant dense<3> : tensor<i32>
@@ -36,6 +41,7 @@ module @bounds {
 /// The loop may be in a function that it calls.
 
 // CHECK-LABEL: module @nested
+// KEEP-LABEL: module @nested
 // CHECK: hespas.trips = 3 : i64
 // CHECK: hespas.trips = 7 : i64
 module @nested {

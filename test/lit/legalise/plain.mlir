@@ -130,16 +130,17 @@ module @composites_with_attributes {
 
 // -----
 
-/// Functions of one operand are expanded, unless the XLA that is installed has ops for them. A composite that lacks what its op needs stays.
+/// Functions are expanded, unless the XLA that is installed has ops for them. A composite that lacks what its op needs stays.
 
 // CHECK-LABEL: module @functions
 module @functions {
   // CHECK-NOT: "chlo.{{a|c|e|s}}
   // CHECK: mhlo.erf
-  // CHECK-NOT: "chlo.{{a|c|e|s}}
+  // CHECK-NOT: "chlo.{{a|c|e|s|m}}
+  // CHECK: mhlo.mulhi
   // CHECK: stablehlo.composite "chlo.top_k"
   // CHECK: stablehlo.composite "chlo.ragged_dot"
-  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  func.func @main(%x: tensor<8xf32>, %i: tensor<8xui32>) -> (tensor<8xf32>, tensor<8xui32>) {
     %0 = stablehlo.composite "chlo.acos" %x {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
     %1 = stablehlo.composite "chlo.acosh" %0 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
     %2 = stablehlo.composite "chlo.asin" %1 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
@@ -148,9 +149,13 @@ module @functions {
     %5 = stablehlo.composite "chlo.cosh" %4 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
     %6 = stablehlo.composite "chlo.erf" %5 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
     %7 = stablehlo.composite "chlo.sinh" %6 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
+    %i1 = stablehlo.composite "chlo.mulhi" %i, %i {decomposition = @two} : (tensor<8xui32>, tensor<8xui32>) -> tensor<8xui32>
     %8 = stablehlo.composite "chlo.top_k" %7 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
     %9 = stablehlo.composite "chlo.ragged_dot" %8 {decomposition = @one} : (tensor<8xf32>) -> tensor<8xf32>
-    return %9 : tensor<8xf32>
+    return %9, %i1 : tensor<8xf32>, tensor<8xui32>
+  }
+  func.func private @two(%x: tensor<8xui32>, %y: tensor<8xui32>) -> tensor<8xui32> {
+    return %x : tensor<8xui32>
   }
   func.func private @one(%x: tensor<8xf32>) -> tensor<8xf32> {
     return %x : tensor<8xf32>

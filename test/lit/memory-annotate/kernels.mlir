@@ -55,6 +55,22 @@ module @repeated {
 
 // -----
 
+/// A selection of rows is computed where it is read, in every form of it.
+
+// CHECK: module @selected
+// CHECK-SAME: points = 2 : i64
+module @selected {
+  func.func @main(%x: tensor<64x32xf32>, %n: tensor<32xi32>) -> tensor<32xf32> {
+    %c = stablehlo.constant dense<0.0> : tensor<f32>
+    %t = "stablehlo.torch_index_select"(%x, %n) <{dim = 0 : i64, batch_dims = 0 : i64}> : (tensor<64x32xf32>, tensor<32xi32>) -> tensor<32x32xf32>
+    %u = stablehlo.tanh %t : tensor<32x32xf32>
+    %r = stablehlo.reduce(%u init: %c) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
+    return %r : tensor<32xf32>
+  }
+}
+
+// -----
+
 /// What is returned, or read by a kernel that fuses nothing, has a buffer, though another kernel could compute it.
 
 // CHECK: module @returned

@@ -367,7 +367,8 @@ module @constrained {
     cond {
       %four = stablehlo.constant dense<4> : tensor<i32>
       %j = sdy.sharding_constraint %i <@mesh, []> : tensor<i32>
-      %bound = sdy.sharding_constraint %four <@mesh, []> : tensor<i32>
+      %stated = sdy.sharding_constraint %four <@mesh, []> : tensor<i32>
+      %bound = sdy.propagation_barrier %stated allowed_direction=NONE : tensor<i32>
       %c = stablehlo.compare LT, %j, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %c : tensor<i1>
     } do {
