@@ -79,10 +79,17 @@ def choose_weight_division(case: TrainingCase, mesh: Mapping[str, int]) -> dict[
 def choose_expert_dispatch(outcome: CaseOutcome) -> dict[str, str]:
     """Return the options for how tokens reach their experts, and how many of them do.
 
+    DeepEP sends a token once to a host, which copies it to the devices of its experts (the README
+    of deepseek-ai/DeepEP); the exchange of the recipes sends each copy.
+
     MaxText without ``sparse_matmul`` has products with masks (dense_matmul of its layers/moe.py),
     or, without a capacity, multiplies every token by every expert.
     """
     case = outcome.case
+    if "deepep" in case.words and case.read_axis_sizes().get("ep", 1) > 1:
+        outcome.assumptions.append(
+            "each expert of a token gets a message of its own, not each host as by DeepEP"
+        )
     stated = _CAPACITY.search(case.words)
     is_unsorted = case.framework.name == MAXTEXT and _UNSORTED.search(case.words) is not None
     if stated:
