@@ -625,9 +625,7 @@ def test_experts_in_words_are_options_of_a_model_that_is_not_published():
     [
         ("MaxText (JAX/XLA:GPU)", "run a; sparse_matmul=false, capacity_factor 2.0; b",
          {"dispatch": "masks", "capacity": "2.0"}, ""),
-        ("MaxText (JAX/XLA:GPU)", "sparse_matmul=true, grouped GEMM; dropless",
-         {"capacity": "1"}, "each expert gets as many tokens"),
-        ("PyTorch FSDP2", "DeepEP; mock data, balanced routing", {"capacity": "1"},
+        ("PyTorch FSDP2", "mock data, balanced routing", {"capacity": "1"},
          "each expert gets as many tokens"),
         ("MaxText (JAX/XLA:GPU)", "capacity_factor=1.5", {"capacity": "1.5"}, ""),
         ("MaxText (JAX/XLA:GPU)", "", {}, "the capacity of experts is that of the recipe moe"),
@@ -650,6 +648,23 @@ def test_sinks_are_left_out_where_the_kernel_has_none():
     plan = plan_case_program(make_case(8, **{**texts, "hardware": "TPUv5e"}), {}, compiler="tpu")
     assert "sinks" not in plan.workload.options
     assert "sinks" not in plan_case().workload.options
+
+
+def test_experts_that_maxtext_sorts_tokens_for_are_those_of_a_device():
+    """It has a buffer for the largest load of any device, which no recipe has."""
+    texts = {**DEEPSEEK, "ffn": "18432", "notes": "sparse_matmul=true, grouped GEMM"}
+    assert "sparse_matmul=true" in plan_case(64, **texts).reasons["parallelism"]
+    plan = plan_case(64, **{**texts, "parallelism": "fsdp=64"})
+    assert plan.workload.options["dispatch"] == "dropless"
+    assert not [text for text in plan.assumptions if "expert" in text]
+
+
+def test_a_library_that_joins_messages_is_an_assumption():
+    texts = {**DEEPSEEK, "ffn": "18432", "notes": "TE + DeepEP; balanced routing"}
+    phrase = "each expert of a token gets a message of its own, not each host as by DeepEP"
+    assert phrase in plan_case(64, **texts).assumptions
+    texts |= {"parallelism": "fsdp=64"}
+    assert phrase not in plan_case(64, **texts).assumptions
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ _EXPERT_WORDS = re.compile(
     r"(?:, top (?P<top_k>\d+))?(?:, (?P<shared_experts>\d+) shared)?"
 )
 _CAPACITY = re.compile(r"\bcapacity[ _]factor\s?[=:]?\s?(\d+(?:\.\d+)?)")
-_UNLIMITED = re.compile(r"\bdropless\b|\bbalanced routing\b|\bsparse_matmul[ =]?true\b")
+_UNLIMITED = re.compile(r"\bdropless\b|\bbalanced routing\b")
+_SORTED = re.compile(r"\bsparse_matmul[ =]?true\b")
 _UNSORTED = re.compile(r"\bsparse_matmul[ =]?false\b")
 
 
@@ -79,12 +80,22 @@ def choose_weight_division(case: TrainingCase, mesh: Mapping[str, int]) -> dict[
 def choose_expert_dispatch(outcome: CaseOutcome) -> dict[str, str]:
     """Return the options for how tokens reach their experts, and how many of them do.
 
+    DeepEP sends a token once to a host, which copies it to the devices of its experts (the README
+    of deepseek-ai/DeepEP); the exchange of the recipes sends each copy.
+
     MaxText without ``sparse_matmul`` has products with masks (dense_matmul of its layers/moe.py),
-    or, without a capacity, multiplies every token by every expert.
+    or, without a capacity, multiplies every token by every expert. With it, a device has a buffer
+    for all tokens of the devices of ``expert`` (sparse_matmul there), which no recipe has.
     """
     case = outcome.case
+    is_divided = case.read_axis_sizes().get("ep", 1) > 1
+    is_maxtext = case.framework.name == MAXTEXT
+    if "deepep" in case.words and is_divided:
+        outcome.assumptions.append(
+            "each expert of a token gets a message of its own, not each host as by DeepEP"
+        )
     stated = _CAPACITY.search(case.words)
-    is_unsorted = case.framework.name == MAXTEXT and _UNSORTED.search(case.words) is not None
+    is_unsorted = is_maxtext and _UNSORTED.search(case.words) is not None
     if stated:
         return {**({"dispatch": "masks"} if is_unsorted else {}), "capacity": stated[1]}
     if is_unsorted:
@@ -93,6 +104,13 @@ def choose_expert_dispatch(outcome: CaseOutcome) -> dict[str, str]:
             "capacity_factor does"
         )
         return {}
+    if is_maxtext and _SORTED.search(case.words):
+        if is_divided:
+            outcome.reasons["parallelism"] = (
+                "no program sends tokens without a limit to experts of other devices, as "
+                "sparse_matmul=true does"
+            )
+        return {"dispatch": "dropless"}
     if _UNLIMITED.search(case.words):
         outcome.assumptions.append(
             "each expert gets as many tokens, in products and messages of equal size"
