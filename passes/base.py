@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hespas.estimators.op_content import OpContent
 
 __all__ = [
-    "FACTS", "Pass", "PassRun", "build_pass", "check_choice", "check_minimum", "ignore_note",
+    "FACTS", "Pass", "PassRun", "build_pass", "check_choice", "check_least_values", "ignore_note",
     "option", "print_note", "repeat_option",
 ]  # fmt: skip
 
@@ -290,9 +290,9 @@ def _quote_value(text: str) -> str:
 
 
 def repeat_option(cls: type[Pass], name: str) -> Any:
-    """Declare an option of another pass again, with its default and help: a list hands it on."""
+    """Declare an option of another pass again, as it is declared there: a list hands it on."""
     (declared,) = (f for f in dataclasses.fields(cls) if f.name == name)
-    return option(declared.default, declared.metadata["help"])
+    return field(default=declared.default, metadata=declared.metadata)
 
 
 def check_choice(owner: str, noun: str, value: str, known: Iterable[str]) -> None:
@@ -302,10 +302,12 @@ def check_choice(owner: str, noun: str, value: str, known: Iterable[str]) -> Non
         raise UsageError(f"{owner}: no {noun} called '{value}'", remedy=remedy)
 
 
-def check_minimum(owner: str, spelling: str, value: int, minimum: int) -> None:
-    """Raise UsageError if the value of an option is too small."""
-    if value < minimum:
-        raise UsageError(f"{owner}: {spelling} is {value}, less than {minimum}")
+def check_least_values(step: Pass) -> None:
+    """Raise UsageError if the value of an option is less than its declaration allows."""
+    for spelled, declared in step.list_spelled_options():
+        least, value = declared.metadata.get("least"), getattr(step, declared.name)
+        if least is not None and value < least:
+            raise UsageError(f"{step.name}: option '{spelled}' is {value}, less than {least}")
 
 
 def build_pass(

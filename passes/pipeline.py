@@ -29,7 +29,7 @@ from hespas.dialects.mlir_diagnostics import (
 from hespas.dialects.program_facts import keep_step_figures
 from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
-from hespas.passes.base import FACTS, Pass, PassRun, build_pass
+from hespas.passes.base import FACTS, Pass, PassRun, build_pass, check_least_values
 from hespas.passes.native_passes import (
     MODULE,
     NAMES,
@@ -612,6 +612,7 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
 
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: object) -> None:
     try:
+        check_least_values(step)
         if step.prepares:
             # What is current needs no refresh for any pass.
             with run.keep_facts(FACTS), keep_step_figures(module):

@@ -13,7 +13,7 @@ from hespas.support.records import record
 BOOLS = {"true": True, "1": True, "false": False, "0": False}  # the texts of truth values
 
 
-def setting(default: Any, help: str) -> Any:
+def setting(default: Any, help: str, *, least: int | None = None) -> Any:
     """Declare a field of a configuration class or of a pass.
 
     Command lines spell ``block_limit`` as ``block-limit``. Fields without a default are plain
@@ -22,8 +22,9 @@ def setting(default: Any, help: str) -> Any:
     Args:
         default: The value of the field when it is not set.
         help: One phrase for ``--help`` and the reference pages, with the unit of the value.
+        least: The smallest value that the option of a pass may have.
     """
-    return field(default=default, metadata={"help": help})
+    return field(default=default, metadata={"help": help, "least": least})
 
 
 def list_union_types(hint: Any) -> tuple[Any, ...]:

@@ -90,7 +90,6 @@ class KernelTraits:
         elements: The largest number of elements that the kernel visits.
         wasted_bytes: Unused bytes of sectors that are read.
         blocks: How many blocks run at the same time; None if all cores are used.
-        has_tiles: Whether the kernel transposes tiles in shared memory.
         launches: The number of kernels.
         rows: (``softmax`` or ``layer_norm``, columns, rows) of a kernel that reduces rows and then
             reads them again.
@@ -111,7 +110,6 @@ class KernelTraits:
     elements: int = 0
     wasted_bytes: float = 0.0
     blocks: int | None = None
-    has_tiles: bool = False
     launches: int = 1
     rows: tuple[str, int, int] | None = None
     shared_row_slots: float = 0.0
@@ -160,7 +158,7 @@ def _add_access_instructions(op: ir.Operation, work: OpWork, kernel_traits: Kern
     if work.kind == "reduction" and "kInput" in _read_fusion_kind(op):
         access = _REDUCTION_INSTRUCTIONS
     kernel_traits.slots += access * kernel_traits.elements
-    if work.kind in _LOOP_KINDS and not kernel_traits.has_tiles:
+    if work.kind in _LOOP_KINDS:  # a kernel with a transpose is none
         kernel_traits.dispatched_elements = kernel_traits.elements
         kernel_traits.is_narrow = any(to_buffer_size(each.type).bits < 32 for each in op.results)
         _share_concatenation(op, kernel_traits)
@@ -350,7 +348,6 @@ def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     first, last = size.shape[source_order[-1]], size.shape[order[-1]]
     least = min(first, last)
     if least >= _TILE or (least >= _SMALL_TILE and first * last >= _SMALL_TILE_ELEMENTS):
-        kernel_traits.has_tiles = True
         return
     # Neighbouring results are ``first`` elements apart in the source. If ``last`` is small, the
     # results that use the rest of a sector are computed soon, and find it in the cache.

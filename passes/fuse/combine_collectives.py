@@ -18,7 +18,7 @@ from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import copy_attributes, ir
 from hespas.dialects.op_kinds import COMBINED_SCATTER_TARGET
 from hespas.estimators.rules.base import read_integer, to_buffer_size
-from hespas.passes.base import check_minimum, option
+from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dependency_order import (
     DependencyOrder,
@@ -48,15 +48,12 @@ class CombineCollectivesPass(BlockPass):
 
     name: ClassVar[str] = "combine-collectives"
 
-    limit: int = option((30 << 20) + 7, "maximum bytes of a combined collective")
-    all_gather: int = option(-1, "maximum bytes of a combined all-gather; -1: limit")
-    all_reduce: int = option(-1, "maximum bytes of a combined all-reduce; -1: limit")
-    reduce_scatter: int = option(-1, "maximum bytes of a combined reduce-scatter; -1: limit")
-
-    def check_options(self, owner: str) -> None:
-        check_minimum(owner, "limit", self.limit, 0)
-        for name in LIMIT_OPTIONS:
-            check_minimum(owner, name.replace("_", "-"), getattr(self, name), -1)
+    limit: int = option((30 << 20) + 7, "maximum bytes of a combined collective", least=0)
+    all_gather: int = option(-1, "maximum bytes of a combined all-gather; -1: limit", least=-1)
+    all_reduce: int = option(-1, "maximum bytes of a combined all-reduce; -1: limit", least=-1)
+    reduce_scatter: int = option(
+        -1, "maximum bytes of a combined reduce-scatter; -1: limit", least=-1
+    )
 
     def rewrite_block(self, block: ir.Block) -> None:
         limits_bytes: dict[str, int] = {}

@@ -13,7 +13,7 @@ from hespas.configs.op_cycles import read_op_cycles
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.mlir import find_ops, get_defining_op, ir
 from hespas.dialects.op_kinds import FUSION
-from hespas.passes.base import PassRun, check_choice, check_minimum, option
+from hespas.passes.base import PassRun, check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.fuse_epilogues import HEROES
 from hespas.passes.fuse.fusion_builder import FusionBuilder
@@ -36,8 +36,8 @@ class FormKernelsPass(BlockPass):
     name: ClassVar[str] = "form-kernels"
 
     model: str = option("xla", f"model of the compiler's fusion: {', '.join(KERNEL_MODELS)}")
-    max_buffers: int = option(96, "maximum number of operands and results of a kernel")
-    max_ops: int = option(10000, "maximum number of ops in a kernel")
+    max_buffers: int = option(96, "maximum number of operands and results of a kernel", least=2)
+    max_ops: int = option(10000, "maximum number of ops in a kernel", least=1)
     target: str = option(
         DEFAULT_TARGET,
         "GPU for which XLA's model rates kernels: a name of `hespas presets targets`, "
@@ -52,8 +52,6 @@ class FormKernelsPass(BlockPass):
 
     def check_options(self, owner: str) -> None:
         check_choice(owner, "model is", self.model, KERNEL_MODELS)
-        check_minimum(owner, "max-buffers", self.max_buffers, 2)
-        check_minimum(owner, "max-ops", self.max_ops, 1)
 
     def rewrite_block(self, block: ir.Block) -> None:
         if self.model == "xla":

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import has_fusions
-from hespas.passes.base import PassRun, check_choice, check_minimum, option, repeat_option
+from hespas.passes.base import PassRun, check_choice, option, repeat_option
 from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.assign_orders import AssignOrdersPass
-from hespas.passes.fuse.combine_collectives import LIMIT_OPTIONS, CombineCollectivesPass
+from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
 from hespas.passes.fuse.copy_carried_values import CopyCarriedValuesPass
 from hespas.passes.fuse.copy_kept_values import CopyKeptValuesPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
@@ -70,11 +70,16 @@ class FusePass(PassList):
     combine: int = option(
         CombineCollectivesPass.limit,
         "maximum bytes of a combined collective; 0: do not combine collectives",
+        least=0,
     )
-    combine_all_gather: int = option(-1, "maximum bytes of a combined all-gather; -1: combine")
-    combine_all_reduce: int = option(-1, "maximum bytes of a combined all-reduce; -1: combine")
+    combine_all_gather: int = option(
+        -1, "maximum bytes of a combined all-gather; -1: combine", least=-1
+    )
+    combine_all_reduce: int = option(
+        -1, "maximum bytes of a combined all-reduce; -1: combine", least=-1
+    )
     combine_reduce_scatter: int = option(
-        -1, "maximum bytes of a combined reduce-scatter; -1: combine"
+        -1, "maximum bytes of a combined reduce-scatter; -1: combine", least=-1
     )
     max_ops: int = repeat_option(FormKernelsPass, "max_ops")
     conversions: str = repeat_option(FuseProductsPass, "conversions")
@@ -249,9 +254,3 @@ class FusePass(PassList):
         check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
         check_choice(self.name, "readers of operands are", self.operands, READERS)
         check_choice(self.name, "overlaps are", self.overlap, OVERLAPS)
-        kernels = FormKernelsPass(max_buffers=self.max_buffers, max_ops=self.max_ops)
-        kernels.check_options(self.name)
-        check_minimum(self.name, "combine", self.combine, 0)
-        for kind in LIMIT_OPTIONS:
-            name = f"combine_{kind}"
-            check_minimum(self.name, name.replace("_", "-"), getattr(self, name), -1)

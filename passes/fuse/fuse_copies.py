@@ -15,7 +15,7 @@ from typing import ClassVar
 from hespas.dialects.mlir import copy_attributes, ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import FUSION, find_entry_function
-from hespas.passes.base import PassRun, check_minimum, repeat_option
+from hespas.passes.base import PassRun, repeat_option
 from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.fuse.buffer_writes import COPY, VIEWS
 from hespas.passes.fuse.form_kernels import FormKernelsPass
@@ -39,7 +39,6 @@ class FuseCopiesPass(FuseStep):
     max_buffers: int = repeat_option(FormKernelsPass, "max_buffers")
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
-        check_minimum(self.name, "max-buffers", self.max_buffers, 2)
         block = find_entry_function(module).regions[0].blocks[0]
         ops = (each.operation for each in block.operations)
         loops = [op for op in ops if _is_loop(op)]

@@ -20,7 +20,7 @@ from hespas.dialects.xla import (
     describe_gpu_plugin_mismatch,
     hlo_proto_to_text,
 )
-from hespas.passes.base import Pass, PassRun, check_minimum, option
+from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.compile.compiler_estimates import (
     attach_compiler_estimates,
     name_memory_facts,
@@ -99,8 +99,8 @@ class XlaOptimizePass(Pass):
     preset: str = option("", f"a named set of XLA flags: {XLA_FLAG_PRESETS}")
     flags: str = option("", "further XLA flags, separated by spaces")
     dims: str = option("", "sizes of symbolic dimensions, as in prepare")
-    devices: int = option(0, "required number of devices; 0: the module's own")
-    devices_per_host: int = option(DEVICES_PER_HOST, "maximum number of GPUs of a host")
+    devices: int = option(0, "required number of devices; 0: the module's own", least=0)
+    devices_per_host: int = option(DEVICES_PER_HOST, "maximum number of GPUs of a host", least=1)
     memory_fraction: float = option(
         MEMORY_FRACTION,
         "share of a GPU's memory that XLA schedules for, as XLA_PYTHON_CLIENT_MEM_FRACTION of JAX",
@@ -189,9 +189,6 @@ class XlaOptimizePass(Pass):
                 )
         if self.framework:
             find_framework_flags(self.framework)
-        check_minimum(self.name, "option 'devices'", self.devices, 0)
-        if self.devices_per_host < 1:
-            raise UsageError("xla-optimize: option 'devices-per-host' is less than 1")
         if not 0 < self.memory_fraction <= 1:
             raise UsageError(
                 f"xla-optimize: option 'memory-fraction' is {self.memory_fraction:g}",

@@ -30,7 +30,7 @@ from hespas.dialects.op_kinds import (
     get_collective_name,
     is_async_collective,
 )
-from hespas.passes.base import PassRun, check_minimum, option
+from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.communicators import (
     get_groups_attr,
@@ -75,18 +75,18 @@ class AnnotateCollectivesPass(PrepareStep):
 
     name: ClassVar[str] = "annotate-collectives"
 
-    devices: int = option(0, "required number of devices; 0: as in the module")
+    devices: int = option(0, "required number of devices; 0: as in the module", least=0)
     replicas: int = option(
         0,
         "number of devices that each run a program of one device, without communication, unless "
         "it has collectives of all devices; 0: as in the module",
+        least=0,
     )
     local_shapes: bool = option(
         False, "take shapes as those of one device, also if shardings would divide them"
     )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        self.check_options(self.name)
         view = self.collect_view(module)
         is_known = view.was_prepared or self.local_shapes
         if not is_known and has_global_shapes(module, view.census):
@@ -127,10 +127,6 @@ class AnnotateCollectivesPass(PrepareStep):
         if old is not None and not (self.devices or self.replicas):
             _report_other_devices(module, old, grid, run)
         return False
-
-    def check_options(self, owner: str) -> None:
-        for name, count in (("devices", self.devices), ("replicas", self.replicas)):
-            check_minimum(owner, f"option '{name}'", count, 0)
 
     def _write_comm_attrs(self, module: ir.Module, view: Preparation, run: PassRun) -> DeviceGrid:
         """Write ``hespas.comm`` and ``hespas.communicators``, and return the devices.

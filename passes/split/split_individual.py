@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import FACTS, Pass, PassRun, check_minimum, option
+from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.records import record
@@ -51,10 +51,9 @@ class SplitIndividualPass(Pass):
     keeps: ClassVar[frozenset[str]] = FACTS - {Cost.NAME}
 
     merge: bool = option(False, "merge ops with the same dependencies on collectives")
-    block_limit: int = option(0, "maximum number of ops in a merged region; 0: no limit")
+    block_limit: int = option(0, "maximum number of ops in a merged region; 0: no limit", least=0)
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        check_minimum(self.name, "block-limit", self.block_limit, 0)
         split = SplitAttr("individual", self.merge, self.block_limit)
         if not begin_split(module, split, self.name):
             return

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import FACTS, Pass, PassRun, check_choice, check_minimum, option
+from hespas.passes.base import FACTS, Pass, PassRun, check_choice, option
 from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.records import record
@@ -30,7 +30,7 @@ class SplitLinearPass(Pass):
     prepares: ClassVar[bool] = True
     keeps: ClassVar[frozenset[str]] = FACTS - {Cost.NAME}
 
-    block_limit: int = option(0, "maximum number of ops in a region; 0: no limit")
+    block_limit: int = option(0, "maximum number of ops in a region; 0: no limit", least=0)
     separator: str = option("communication", f"ops that separate regions: {', '.join(SEPARATORS)}")
     separator_policy: str = option(
         "isolated", f"place of a separator in its region: {', '.join(POLICIES)}"
@@ -39,7 +39,6 @@ class SplitLinearPass(Pass):
     def apply(self, module: ir.Module, run: PassRun) -> None:
         check_choice(self.name, "separator is", self.separator, SEPARATORS)
         check_choice(self.name, "separator-policy is", self.separator_policy, POLICIES)
-        check_minimum(self.name, "block-limit", self.block_limit, 0)
         split = SplitAttr(
             "linear",
             block_limit=self.block_limit,

@@ -376,7 +376,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["-p"], "^error: -p needs a pipeline"),
     (["--split-linear=block-limt=3"], "no option 'block-limt'; did you mean 'block-limit'?"),
     (["--split-linear=block-limit=x"], "'block-limit' takes a whole number, not 'x'"),
-    (["--split-linear=block-limit=-3"], "block-limit is -3, less than 0"),
+    (["--split-linear=block-limit=-3"], "'block-limit' is -3, less than 0"),
     ([f"--split-linear=block-limit={10**30}"], "'block-limit' takes a whole number, not '1000"),
     (["--prepare=devices=-8"], "'devices' is -8, less than 0"),
     (["--prepare=trip-count=-3"], "'trip-count' takes a whole number or 'error', not '-3'"),

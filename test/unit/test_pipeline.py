@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hespas import passes
 from hespas.dialects.attrs import SplitAttr, TargetAttr
 from hespas.passes import pipeline, registry
-from hespas.passes.base import PassRun, build_pass
+from hespas.passes.base import PassRun
 from hespas.passes.pipeline import NativePass, format_pipeline, parse_options, parse_pipeline
 from hespas.passes.split.split_linear import SplitLinearPass
 from hespas.support.errors import HespasError, UsageError
@@ -139,8 +139,8 @@ def test_warnings_are_kept_once():
 
 
 def test_values_out_of_range_are_refused(parse):
-    with pytest.raises(HespasError, match="less than 0"):
-        build_pass(SplitLinearPass, {"block-limit": "-1"}).apply(parse(IDENTITY), PassRun())
+    with pytest.raises(HespasError, match="option 'block-limit' is -1, less than 0"):
+        passes.run_pipeline(parse(IDENTITY), [SplitLinearPass(block_limit=-1)])
 
 
 @pytest.mark.parametrize("wrong", ["module {}", None, 3])

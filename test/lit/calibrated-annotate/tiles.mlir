@@ -123,7 +123,7 @@ module @columns {
 
 // CHECK-LABEL: module @integers
 module @integers {
-  func.func @main(%x0: tensor<512x512xi8>, %x1: tensor<512x512xi8>, %x2: tensor<512x512xi8>, %x3: tensor<512x512xi8>, %x4: tensor<512x512xi8>, %x5: tensor<512x512xi8>, %x6: tensor<512x512xui8>, %x7: tensor<512x512xui8>, %x8: tensor<512x512xi8>, %x9: tensor<512x512xi16>, %x10: tensor<512x512xi16>, %x11: tensor<512x512xi16>, %x12: tensor<512x512xi32>, %x13: tensor<512x512xi32>, %x14: tensor<512x512xi32>, %x15: tensor<512x512xi32>, %x16: tensor<512x512xf32>, %x17: tensor<512x512xi8>) -> (tensor<512x512xi32>, tensor<512x512xf32>, tensor<512x512xi8>, tensor<512x512xi32>, tensor<512x512xi32>, tensor<512x512xf32>, tensor<512x512xi32>, tensor<512x512xi32>, tensor<512x512xf32>) {
+  func.func @main(%x0: tensor<512x512xi8>, %x1: tensor<512x512xi8>, %x2: tensor<512x512xi8>, %x3: tensor<512x512xi8>, %x4: tensor<512x512xi8>, %x5: tensor<512x512xi8>, %x6: tensor<512x512xui8>, %x7: tensor<512x512xui8>, %x8: tensor<512x512xi8>, %x9: tensor<512x512xi16>, %x10: tensor<512x512xi16>, %x11: tensor<512x512xi16>, %x12: tensor<512x512xi32>, %x13: tensor<512x512xi32>, %x14: tensor<512x512xi32>, %x15: tensor<512x512xi32>, %x16: tensor<512x512xf32>, %x17: tensor<512x512xi8>, %x18: tensor<8x32x32x64xi32>, %x19: tensor<3x3x64x64xi32>) -> (tensor<512x512xi32>, tensor<512x512xf32>, tensor<512x512xi8>, tensor<512x512xi32>, tensor<512x512xi32>, tensor<512x512xf32>, tensor<512x512xi32>, tensor<512x512xi32>, tensor<512x512xf32>, tensor<8x30x30x64xi32>) {
     /// Of bytes,
     // CHECK: stablehlo.dot_general{{.*}} latency_ns = 3336.5594
     %0 = stablehlo.dot_general %x0, %x1, contracting_dims = [1] x [0] : (tensor<512x512xi8>, tensor<512x512xi8>) -> tensor<512x512xi32>
@@ -151,7 +151,10 @@ module @integers {
     /// One operand of floats makes a product of floats.
     // CHECK: stablehlo.dot_general{{.*}} latency_ns = 4560.3545
     %8 = stablehlo.dot_general %x16, %x17, contracting_dims = [1] x [0] : (tensor<512x512xf32>, tensor<512x512xi8>) -> tensor<512x512xf32>
-    return %0, %1, %2, %3, %4, %5, %6, %7, %8 : tensor<512x512xi32>, tensor<512x512xf32>, tensor<512x512xi8>, tensor<512x512xi32>, tensor<512x512xi32>, tensor<512x512xf32>, tensor<512x512xi32>, tensor<512x512xi32>, tensor<512x512xf32>
+    /// Convolutions of integers are none of loops.
+    // CHECK: stablehlo.convolution{{.*}} latency_ns = 24946.4743
+    %9 = stablehlo.convolution(%x18, %x19) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<8x32x32x64xi32>, tensor<3x3x64x64xi32>) -> tensor<8x30x30x64xi32>
+    return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9 : tensor<512x512xi32>, tensor<512x512xf32>, tensor<512x512xi8>, tensor<512x512xi32>, tensor<512x512xi32>, tensor<512x512xf32>, tensor<512x512xi32>, tensor<512x512xi32>, tensor<512x512xf32>, tensor<8x30x30x64xi32>
   }
 }
 

@@ -20,8 +20,8 @@
 // MORE: "stablehlo.all_gather"({{[^,]*}}) <
 // MORE-NOT: stablehlo.all_gather
 // LESS-COUNT-4: "stablehlo.all_gather"({{[^,]*}}) <
-// WRONG: error: combine-collectives: limit is -1, less than 0
-// SCATTER: error: combine-collectives: reduce-scatter is -2, less than -1
+// WRONG: error: combine-collectives: option 'limit' is -1, less than 0
+// SCATTER: error: combine-collectives: option 'reduce-scatter' is -2, less than -1
 module @limit attributes {mhlo.num_replicas = 2 : i32} {
   func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>, %l: tensor<64xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<128xf32>) {
     %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>

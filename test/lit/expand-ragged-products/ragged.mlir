@@ -8,6 +8,7 @@
 module @rows {
   // CHECK-NOT: ragged_dot
   // CHECK: dot_general {{.*}} contracting_dims = [0, 2] x [0, 1], precision = [HIGHEST, DEFAULT] : (tensor<8x512x64xbf16>, tensor<8x64x32xbf16>) -> tensor<512x32xbf16>
+  // CHECK-NOT: ragged_dot
   func.func @main(%x: tensor<512x64xbf16>, %w: tensor<8x64x32xbf16>, %s: tensor<8xi32>) -> tensor<512x32xbf16> {
     %0 = "chlo.ragged_dot"(%x, %w, %s) <{precision_config = [#chlo<precision HIGHEST>, #chlo<precision DEFAULT>], ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<512x64xbf16>, tensor<8x64x32xbf16>, tensor<8xi32>) -> tensor<512x32xbf16>
     return %0 : tensor<512x32xbf16>
@@ -50,8 +51,14 @@ module @batch {
 // CHECK-LABEL: module @mask
 module @mask {
   // CHECK: func.func @main(%[[X:.*]]: tensor<5x4xi8>, %[[W:.*]]: tensor<4x3x2xi8>, %[[S:.*]]: tensor<3xi64>)
-  // CHECK: stablehlo.compare GE, {{.*}} -> tensor<3x3xi1>
-  // CHECK: %[[E:.*]] = stablehlo.reduce(%{{.*}} init: %{{.*}}) applies stablehlo.add across dimensions = [1] : (tensor<3x3xi64>, tensor<i64>) -> tensor<3xi64>
+  // CHECK-NEXT: %[[ROW:.*]] = stablehlo.iota dim = 0 : tensor<3x3xi64>
+  // CHECK-NEXT: %[[COLUMN:.*]] = stablehlo.iota dim = 1 : tensor<3x3xi64>
+  // CHECK-NEXT: %[[BEFORE:.*]] = stablehlo.compare GE, %[[ROW]], %[[COLUMN]]{{.*}} -> tensor<3x3xi1>
+  // CHECK-NEXT: %[[EACH:.*]] = stablehlo.broadcast_in_dim %[[S]], dims = [1]
+  // CHECK-NEXT: %[[NONE:.*]] = stablehlo.constant dense<0> : tensor<3x3xi64>
+  // CHECK-NEXT: %[[ADDED:.*]] = stablehlo.select %[[BEFORE]], %[[EACH]], %[[NONE]]
+  // CHECK-NEXT: %[[START:.*]] = stablehlo.constant dense<0> : tensor<i64>
+  // CHECK: %[[E:.*]] = stablehlo.reduce(%[[ADDED]] init: %[[START]]) applies stablehlo.add across dimensions = [1] : (tensor<3x3xi64>, tensor<i64>) -> tensor<3xi64>
   // CHECK: %[[B:.*]] = stablehlo.subtract %[[E]], %[[S]]
   // CHECK: %[[I:.*]] = stablehlo.iota dim = 1 : tensor<3x5x4xi64>
   // CHECK: %[[BB:.*]] = stablehlo.broadcast_in_dim %[[B]], dims = [0]

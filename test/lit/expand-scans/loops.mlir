@@ -18,7 +18,7 @@ module @sum {
   // CHECK-NOT: mhlo.scan
   // CHECK: return [[LOOP]]#2, [[LOOP]]#1
   func.func @main(%x: tensor<512x64xf32>, %start: tensor<64xf32>) -> (tensor<512x64xf32>, tensor<64xf32>) {
-    %0:2 = mhlo.scan(%x) inits (%start) dimension=0 attributes {is_associative = true} {
+    %0:2 = mhlo.scan(%x) inits (%start) dimension=0 attributes {is_associative = true, is_reverse = false} {
     ^bb0(%input: tensor<64xf32>, %carry: tensor<64xf32>):
       %1 = stablehlo.add %input, %carry : tensor<64xf32>
       mhlo.return %1, %1 : tensor<64xf32>, tensor<64xf32>
@@ -113,5 +113,30 @@ module @types {
       mhlo.return %1, %2, %3, %2 : tensor<i1>, tensor<i32>, tensor<complex<f32>>, tensor<i32>
     } : (tensor<4xcomplex<f32>>, tensor<4xi32>, tensor<i32>) -> (tensor<4xi1>, tensor<4xi32>, tensor<4xcomplex<f32>>, tensor<i32>)
     return %0#0, %0#1, %0#2 : tensor<4xi1>, tensor<4xi32>, tensor<4xcomplex<f32>>
+  }
+}
+
+// -----
+
+/// Several results and values that are carried keep their order.
+
+// CHECK-LABEL: module @several
+module @several {
+  // CHECK: func.func @main(%[[X:.*]]: tensor<16x4xf32>, %[[A:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xf32>)
+  // CHECK: [[LOOP:%.*]]:5 = stablehlo.while([[I:%.*]] = %{{.*}}, [[P:%.*]] = %[[A]], [[Q:%.*]] = %[[B]], [[U:%.*]] = %{{.*}}, [[V:%.*]] = %{{.*}})
+  // CHECK: [[INPUT:%.*]] = stablehlo.reshape
+  // CHECK: [[SUM:%.*]] = stablehlo.add [[INPUT]], [[P]] : tensor<4xf32>
+  // CHECK: [[PRODUCT:%.*]] = stablehlo.multiply [[INPUT]], [[Q]] : tensor<4xf32>
+  // CHECK: [[NEXT:%.*]] = stablehlo.add [[I]],
+  // CHECK-NEXT: stablehlo.return [[NEXT]], [[SUM]], [[PRODUCT]], %{{.*}}, %{{.*}}
+  // CHECK: return [[LOOP]]#3, [[LOOP]]#4, [[LOOP]]#1, [[LOOP]]#2
+  func.func @main(%x: tensor<16x4xf32>, %a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<16x4xf32>, tensor<16x4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %0:4 = mhlo.scan(%x) inits (%a, %b) dimension=0 attributes {is_associative = false} {
+    ^bb0(%input: tensor<4xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>):
+      %1 = stablehlo.add %input, %p : tensor<4xf32>
+      %2 = stablehlo.multiply %input, %q : tensor<4xf32>
+      mhlo.return %1, %2, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+    } : (tensor<16x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<16x4xf32>, tensor<16x4xf32>, tensor<4xf32>, tensor<4xf32>)
+    return %0#0, %0#1, %0#2, %0#3 : tensor<16x4xf32>, tensor<16x4xf32>, tensor<4xf32>, tensor<4xf32>
   }
 }

@@ -8,7 +8,7 @@
 // CHECK: "mhlo.fusion"
 // FREE: "mhlo.fusion"
 // FREE-NOT: "mhlo.fusion"
-// OPS: error: form-kernels: max-ops is 0, less than 1
+// OPS: error: form-kernels: option 'max-ops' is 0, less than 1
 func.func @main(%x: tensor<1024xf32>) -> tensor<1024xf32> {
   %0 = stablehlo.tanh %x : tensor<1024xf32>
   %1 = stablehlo.negate %0 : tensor<1024xf32>

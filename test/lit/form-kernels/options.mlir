@@ -25,7 +25,7 @@
 // FEWER-NOT: "mhlo.fusion"
 
 // MODEL: error: form-kernels: no model is called 'tpu'; known: elementwise, xla
-// FEW: error: form-kernels: max-buffers is 1, less than 2
+// FEW: error: form-kernels: option 'max-buffers' is 1, less than 2
 module @m {
   func.func @main(%x: tensor<1024x1024xf32>, %y: tensor<1024x1024xf32>, %z: tensor<1024x1024xf32>) -> tensor<1024xf32> {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>

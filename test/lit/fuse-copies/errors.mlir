@@ -4,7 +4,7 @@
 /// A split module is refused, and so is a limit below one value that is read and one that is written.
 
 // CHECK: error: 'builtin.module': fuse-copies: the module is already split
-// LIMIT: fuse-copies: max-buffers
+// LIMIT: error: fuse-copies: option 'max-buffers' is 1, less than 2
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = stablehlo.tanh %x : tensor<8xf32>
   %1 = stablehlo.negate %0 : tensor<8xf32>

@@ -53,10 +53,10 @@
 // FLOW: hespas.region = {{{.*}}ops = 1 : i64}
 
 // MODEL: error: fuse: no model is called 'tpu'; known: elementwise, none, xla
-// FEW: error: fuse: max-buffers is 1, less than 2
-// OPS: error: fuse: max-ops is 0, less than 1
-// COMBINE: error: fuse: combine is -1, less than 0
-// GATHER: error: fuse: combine-all-gather is -2, less than -1
+// FEW: error: fuse: option 'max-buffers' is 1, less than 2
+// OPS: error: fuse: option 'max-ops' is 0, less than 1
+// COMBINE: error: fuse: option 'combine' is -1, less than 0
+// GATHER: error: fuse: option 'combine-all-gather' is -2, less than -1
 // CONVERSIONS: error: fuse: no conversions are called 'some'
 // SPLIT: error: 'builtin.module': fuse: the module is already split
 module @m {

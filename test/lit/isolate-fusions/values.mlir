@@ -77,3 +77,24 @@ func.func public @branch(%x: tensor<128xf32>, %p: tensor<i1>) -> (tensor<128xf32
   }) : (tensor<128xf32>, tensor<i1>) -> tensor<128xf32>
   return %0, %t : tensor<128xf32>, tensor<128xf32>
 }
+
+// -----
+
+/// An argument of the function that a body reads beside a constant is an operand, too.
+
+// CHECK-LABEL: func.func public @argument
+// CHECK: "mhlo.fusion"(%arg0, %arg1)
+// CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<128xf32>, %[[B:.*]]: tensor<128xf32>):
+// CHECK: %[[C:.*]] = stablehlo.constant dense<2.000000e+00>
+// CHECK: %[[S:.*]] = stablehlo.add %[[A]], %[[C]]
+// CHECK-NEXT: stablehlo.multiply %[[S]], %[[B]]
+func.func public @argument(%x: tensor<128xf32>, %y: tensor<128xf32>) -> tensor<128xf32> {
+  %c = stablehlo.constant dense<2.0> : tensor<128xf32>
+  %0 = "mhlo.fusion"(%x) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+  ^bb0(%a: tensor<128xf32>):
+    %1 = stablehlo.add %a, %c : tensor<128xf32>
+    %2 = stablehlo.multiply %1, %y : tensor<128xf32>
+    mhlo.return %2 : tensor<128xf32>
+  }) : (tensor<128xf32>) -> tensor<128xf32>
+  return %0 : tensor<128xf32>
+}

@@ -4,7 +4,7 @@
 
 /// A wrong value of an option, or an option of split-linear, is one line.
 
-// LIMIT: error: split-individual: block-limit is -1, less than 0
+// LIMIT: error: split-individual: option 'block-limit' is -1, less than 0
 // BOOL: error: split-individual: option 'merge' takes true or false, not 'maybe'
 // OPTION: error: split-individual has no option 'separator'
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {

@@ -8,7 +8,7 @@
 
 // SEPARATOR: error: split-linear: no separator is called 'dot'; {{.*}}dot-general
 // POLICY: error: split-linear: no separator-policy is called 'endblock'; did you mean 'end-block'
-// LIMIT: error: split-linear: block-limit is -1, less than 0
+// LIMIT: error: split-linear: option 'block-limit' is -1, less than 0
 // NUMBER: error: split-linear: option 'block-limit' takes a whole number, not 'two'
 // OPTION: error: split-linear has no option 'limit'
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {

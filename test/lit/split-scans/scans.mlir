@@ -20,6 +20,7 @@ module @forwards {
   // CHECK-NEXT: %[[A:.*]] = stablehlo.add %[[B]], %[[I]]
   // CHECK-NEXT: %[[R:.*]] = stablehlo.reshape %[[A]]
   // CHECK-NEXT: stablehlo.slice %[[R]] [0:4, 0:40]
+  // CHECK-NOT: reduce_window
   func.func @main(%x: tensor<4x40xf32>) -> tensor<4x40xf32> {
     %z = stablehlo.constant dense<0.0> : tensor<f32>
     %0 = "stablehlo.reduce_window"(%x, %z) <{padding = dense<[[0, 0], [39, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 1, 40>}> ({
@@ -147,5 +148,49 @@ module @two {
       stablehlo.return %s, %t : tensor<f32>, tensor<f32>
     }) : (tensor<40xf32>, tensor<40xf32>, tensor<f32>, tensor<f32>) -> (tensor<40xf32>, tensor<40xf32>)
     return %0#0, %0#1 : tensor<40xf32>, tensor<40xf32>
+  }
+}
+
+// -----
+
+/// The sums of 16 tiles fit into one, and are scanned at once.
+
+// CHECK-LABEL: module @sixteen
+module @sixteen {
+  // CHECK: %[[SUMS:.*]] = stablehlo.reshape {{.*}} : (tensor<16x1xf32>) -> tensor<16xf32>
+  // CHECK-NEXT: %[[ALL:.*]] = "stablehlo.reduce_window"(%[[SUMS]]
+  // CHECK-SAME: padding = dense<{{\[\[}}16, 0]]>
+  // CHECK: -> tensor<17xf32>
+  // CHECK-NEXT: stablehlo.slice %[[ALL]] [0:16]
+  func.func @main(%x: tensor<256xf32>) -> tensor<256xf32> {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = "stablehlo.reduce_window"(%x, %z) <{padding = dense<[[255, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 256>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<256xf32>, tensor<f32>) -> tensor<256xf32>
+    return %0 : tensor<256xf32>
+  }
+}
+
+// -----
+
+/// The dimensions behind the one that is scanned stay.
+
+// CHECK-LABEL: module @outer
+module @outer {
+  // CHECK: stablehlo.reshape %arg0 : (tensor<32x4x2xf32>) -> tensor<2x16x4x2xf32>
+  // CHECK: %[[L:.*]] = stablehlo.slice {{.*}} : (tensor<2x16x4x2xf32>) -> tensor<2x1x4x2xf32>
+  // CHECK-NEXT: stablehlo.reshape %[[L]] : (tensor<2x1x4x2xf32>) -> tensor<2x4x2xf32>
+  // CHECK: stablehlo.broadcast_in_dim {{.*}}, dims = [0, 2, 3] : (tensor<2x4x2xf32>) -> tensor<2x16x4x2xf32>
+  // CHECK: -> tensor<32x4x2xf32>
+  func.func @main(%x: tensor<32x4x2xf32>) -> tensor<32x4x2xf32> {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = "stablehlo.reduce_window"(%x, %z) <{padding = dense<[[31, 0], [0, 0], [0, 0]]> : tensor<3x2xi64>, window_dimensions = array<i64: 32, 1, 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<32x4x2xf32>, tensor<f32>) -> tensor<32x4x2xf32>
+    return %0 : tensor<32x4x2xf32>
   }
 }

@@ -14,7 +14,7 @@
 // HIDE: error: xla-optimize: option 'async-collectives' is hide, and XLA:CPU hides none
 // PRESET: error: no set of XLA flags is named 'none'
 // DEVICES: error: {{.*}}the module is for 1 x 2 devices (replicas x partitions), not 3
-// HOST: error: xla-optimize: option 'devices-per-host' is less than 1
+// HOST: error: xla-optimize: option 'devices-per-host' is 0, less than 1
 module attributes {mhlo.num_partitions = 2 : i32} {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     %0 = stablehlo.tanh %x : tensor<8xf32>
