@@ -57,12 +57,12 @@ module @precision {
   // CHECK-NEXT: stablehlo.reduce_precision %arg0, format = e8m10
   // CHECK-NEXT: stablehlo.reduce_precision %arg1, format = e8m23
   // CHECK-NEXT: return %{{.*}}, %{{.*}}, %{{.*}}, %arg2
-  func.func @main(%x: tensor<8xf32>, %y: tensor<8xf8E4M3FN>, %z: tensor<8xbf16>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf8E4M3FN>, tensor<8xbf16>) {
+  func.func @main(%x: tensor<8xf32>, %y: tensor<8xf8E3M4>, %z: tensor<8xbf16>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf8E3M4>, tensor<8xbf16>) {
     %0 = stablehlo.reduce_precision %x, format = e5m23 : tensor<8xf32>
     %1 = stablehlo.reduce_precision %x, format = e8m10 : tensor<8xf32>
-    %2 = stablehlo.reduce_precision %y, format = e8m23 : tensor<8xf8E4M3FN>
+    %2 = stablehlo.reduce_precision %y, format = e8m23 : tensor<8xf8E3M4>
     %3 = stablehlo.reduce_precision %z, format = e8m7 : tensor<8xbf16>
-    return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf8E4M3FN>, tensor<8xbf16>
+    return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf8E3M4>, tensor<8xbf16>
   }
 }
 

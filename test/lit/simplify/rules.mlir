@@ -131,3 +131,20 @@ module @moved {
     return %4, %0, %6, %8 : tensor<32xbf16>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xi4>
   }
 }
+
+// -----
+
+/// A precision that the type has already, as JAX states it of values that it keeps for gradients.
+
+// CHECK-LABEL: module @precisions
+module @precisions {
+  // CHECK: func.func @main(%[[X:.*]]: tensor<8xf8E4M3FN>, %[[Y:.*]]: tensor<8xf8E5M2>, %[[Z:.*]]: tensor<8xf8E5M2>)
+  // CHECK-NEXT: %[[LESS:.*]] = stablehlo.reduce_precision %[[Z]], format = e4m2
+  // CHECK-NEXT: return %[[X]], %[[Y]], %[[LESS]]
+  func.func @main(%x: tensor<8xf8E4M3FN>, %y: tensor<8xf8E5M2>, %z: tensor<8xf8E5M2>) -> (tensor<8xf8E4M3FN>, tensor<8xf8E5M2>, tensor<8xf8E5M2>) {
+    %0 = stablehlo.reduce_precision %x, format = e4m3 : tensor<8xf8E4M3FN>
+    %1 = stablehlo.reduce_precision %y, format = e5m2 : tensor<8xf8E5M2>
+    %2 = stablehlo.reduce_precision %z, format = e4m2 : tensor<8xf8E5M2>
+    return %0, %1, %2 : tensor<8xf8E4M3FN>, tensor<8xf8E5M2>, tensor<8xf8E5M2>
+  }
+}
