@@ -127,7 +127,7 @@ def collect_products(program, platform="cpu"):
 
 
 @pytest.mark.parametrize("targets", ["attention", "all"])
-@pytest.mark.parametrize("products", [None, "fp8", "fp8_static"])
+@pytest.mark.parametrize("products", [None, "fp8", "fp8_static", "fp8_te"])
 def test_frozen_weights_have_no_gradient(targets, products):
     """Their products are two instead of three, those of adapters three each, as of attention.
 

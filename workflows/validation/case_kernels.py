@@ -20,6 +20,7 @@ from hespas.workflows.validation.case_frameworks import (
     COMPOSER,
     MAXTEXT,
     MEGATRON,
+    NEMO,
     PAXML,
     TORCHTITAN,
     find_paxml_experiment,
@@ -112,7 +113,8 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
     case = outcome.case
     framework, text = case.framework, case.words
     is_asynchronous = framework.name == TORCHTITAN and _states_feature(_ASYNCHRONOUS, text)
-    has_steps = framework.name == MEGATRON and _states_feature(_USERBUFFERS, text)
+    is_megatron = framework.name in (MEGATRON, NEMO)
+    has_steps = is_megatron and _states_feature(_USERBUFFERS, text)
     layer = {"repeated_heads": "true"} if framework.name == TORCHTITAN else {}
     if (is_asynchronous or has_steps) and divides_tokens(case):
         layer["ring_products"] = "true"
