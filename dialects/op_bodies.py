@@ -41,7 +41,12 @@ def is_small_constant(constant: ir.Operation) -> bool:
 
 def get_terminator(block: ir.Block) -> ir.Operation:
     """Return the last op of a block."""
-    return block.operations[len(block.operations) - 1].operation
+    try:  # in constant time, unlike the length of a block
+        end = ir.InsertionPoint.at_block_terminator(block).ref_operation
+    except ValueError:  # the last op is none that MLIR knows as the end of a block
+        end = block.operations[len(block.operations) - 1]
+    assert end is not None
+    return end.operation
 
 
 def update_function_type(function: ir.Operation) -> None:

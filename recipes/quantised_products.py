@@ -113,11 +113,11 @@ class ProductScheme:
         def compute_product(x: jax.Array, weight: Any) -> tuple[jax.Array, Any]:
             a = self._quantise(x, self.forward, left, result)
             b = self._quantise(weight, self.forward, right, result)
+            if is_frozen:  # the gradients read the weight where it is stored
+                return multiply_arrays(a, b, result, x.dtype), (None, b)
             if self.keeps_operands:
                 a = replace(a, values=checkpoint_name(a.values, QUANTISED))
                 b = replace(b, values=checkpoint_name(b.values, QUANTISED))
-            if is_frozen:
-                return multiply_arrays(a, b, result, x.dtype), (None, b)
             # With one scale for an array, its 8 bits serve the products of the gradients too.
             residuals = (x, weight) if self.by_channel else (a, b)
             return multiply_arrays(a, b, result, x.dtype), residuals

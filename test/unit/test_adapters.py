@@ -16,7 +16,12 @@ from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.model_operations import count_model_flops
 from hespas.passes.base import PassRun
 from hespas.recipes import gpt, llama
-from hespas.recipes.quantised_products import PRODUCT_SCHEMES, QuantisedArray, quantise_array
+from hespas.recipes.quantised_products import (
+    PRODUCT_SCHEMES,
+    QUANTISED,
+    QuantisedArray,
+    quantise_array,
+)
 from hespas.support.errors import UsageError
 
 pytestmark = pytest.mark.slow
@@ -127,7 +132,7 @@ def collect_products(program, platform="cpu"):
 
 
 @pytest.mark.parametrize("targets", ["attention", "all"])
-@pytest.mark.parametrize("products", [None, "fp8", "fp8_static"])
+@pytest.mark.parametrize("products", [None, "fp8", "fp8_static", "fp8_te"])
 def test_frozen_weights_have_no_gradient(targets, products):
     """Their products are two instead of three, those of adapters three each, as of attention.
 
@@ -154,6 +159,22 @@ def test_the_work_of_a_step_is_that_of_the_ops(targets, scan):
     first = sum(2 * 4 * SEQUENCE * width * (out + RANK) for width, out in projections)
     counted = count_model_flops(frontends.from_jax(lower_exportable(program)))
     assert counted == program.facts["flops_per_step"] - (0 if scan else first)
+
+
+@pytest.mark.parametrize("products", ["fp8", "fp8_te"])
+def test_a_policy_keeps_no_copy_of_a_frozen_weight(products):
+    """What JAX keeps between both passes has no weight in 8 bits, which are arguments anyway."""
+    scheme = PRODUCT_SCHEMES[products]
+    values, scale = jnp.ones((16, 4), jnp.float8_e4m3fn), jnp.ones((1, 1), jnp.float32)
+    keep = jax.checkpoint_policies.save_only_these_names(QUANTISED)
+
+    @functools.partial(jax.checkpoint, policy=keep)
+    def multiply(x):
+        return jnp.sum(scheme.multiply("ab,bc->ac", x, QuantisedArray(values, scale, "bc")) ** 2)
+
+    _, pull_back = jax.vjp(multiply, jnp.ones((8, 16)))
+    kept = [x for x in jax.tree.leaves(pull_back) if x.dtype == jnp.float8_e4m3fn]
+    assert all(x is values for x in kept)
 
 
 def test_parameters_are_those_of_the_model_and_its_adapters():

@@ -324,10 +324,13 @@ def test_slices_are_counted(text, count):
         ("torchtitan vanilla TP compile, no async TP", False),
         ("torchtitan, async tensor parallel: off", False),
         ("torchtitan, async_tp=false", False),
+        ("NeMo/Megatron-Core; TP overlap of TE userbuffers", True),
+        ("NeMo/Megatron-Core; no userbuffers", False),
+        ("NeMo/Megatron-Core", False),
     ],
 )
 def test_asynchronous_products_are_read_by_meaning(words, used):
-    outcome = make_outcome(framework=words, parallelism="fsdp=8;tp=8")
+    outcome = make_outcome(framework=words, parallelism="fsdp=8;tp=8;sp=8")
     assert ("ring_products" in choose_operator_options(outcome, {})) == used
 
 

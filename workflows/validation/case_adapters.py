@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hespas.frontends.export.program_source import DENSE_DECODERS
 from hespas.workflows.validation.case_meshes import read_stage_counts
+from hespas.workflows.validation.case_precisions import DELAYED_SCALES
 
 if TYPE_CHECKING:
     from hespas.workflows.validation.training_cases import CaseOutcome
@@ -50,6 +51,9 @@ def choose_adapters(
         outcome.reasons["model"] = "adapters (LoRA) whose rank and projections are not stated"
         return {}
     outcome.assumptions.append(_OWN_PROJECTIONS)
+    if DELAYED_SCALES in outcome.assumptions:  # whose weights no microbatch converts
+        outcome.assumptions.remove(DELAYED_SCALES)
+        outcome.assumptions.append("scales of fp8 are known; frozen weights are stored in 8 bits")
     if _NARROW_ATTENTION.search(words):
         outcome.assumptions.append("attention in 16 bits, not in fp8")
     return {"lora_rank": rank, "lora_targets": targets}

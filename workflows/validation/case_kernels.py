@@ -20,6 +20,7 @@ from hespas.workflows.validation.case_frameworks import (
     COMPOSER,
     MAXTEXT,
     MEGATRON,
+    NEMO,
     PAXML,
     TORCHTITAN,
     find_paxml_experiment,
@@ -37,6 +38,8 @@ _COMPILERS = re.compile(r"compil|inductor|nvfuser|torchscript|\bjit\b|\bxla\b")
 # SimuMax marks such cases by "_cef" (docs/strategy.md in MooreThreads/SimuMax).
 _FUSED_LOSS = r"(?:cross[-_ ]entropy(?:[-_ ]loss)?[-_ ]fusion|_cef\b)"
 _ASYNCHRONOUS = r"\basync(?:hronous)?[-_ ]?t(?:ensor(?:[-_ ]parallel(?:ism)?+)?+|p)\b"
+# TransformerEngine's overlap of tensor parallelism, whose products have steps too
+_USERBUFFERS = r"\buser[- ]?buffers?\b"
 # MaxText sets ``num_vocab_tiling`` where the logits of all tokens of a device are too large, to
 # parts of at most 1 GiB: of 1 GiB for Gemma 3 12B on v6e and of 0.98 GiB for Llama 3.1 405B on v5p
 # (AI-Hypercomputer/maxtext@e591f30 benchmarks/maxtext_trillium_model_configs.py and
@@ -110,15 +113,17 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
     case = outcome.case
     framework, text = case.framework, case.words
     is_asynchronous = framework.name == TORCHTITAN and _states_feature(_ASYNCHRONOUS, text)
+    is_megatron = framework.name in (MEGATRON, NEMO)
+    has_steps = is_megatron and _states_feature(_USERBUFFERS, text)
     layer = {"repeated_heads": "true"} if framework.name == TORCHTITAN else {}
-    if is_asynchronous and divides_tokens(case):
+    if (is_asynchronous or has_steps) and divides_tokens(case):
         layer["ring_products"] = "true"
     if read_stage_counts(case)[0] > 1:
         return layer
     if framework.name == TORCHTITAN or "fsdp2" in text:
         return layer | _choose_copies(framework.name, precision, is_asynchronous=is_asynchronous)
     if not framework.is_unfused or _COMPILERS.search(text):
-        return {}
+        return layer
     options = {"eager": "true"}
     if framework.loss_metrics:
         options["loss_metrics"] = str(framework.loss_metrics)
