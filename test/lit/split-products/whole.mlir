@@ -40,3 +40,17 @@ module @left {
     return %0 : tensor<8192x2xf32>
   }
 }
+
+// -----
+
+/// An algorithm of three products has six times the operations, so that as small a one is divided. XLA's SplitkRewriter
+/// divides it so, too.
+
+// CHECK-LABEL: module @algorithm
+// CHECK: stablehlo.dot_general {{.*}} num_primitive_operations = 3, {{.*}} -> tensor<16x32x32xf32>
+module @algorithm {
+  func.func @main(%x: tensor<32x256xf32>, %w: tensor<256x32xf32>) -> tensor<32x32xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT], algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 3, allow_imprecise_accumulation = false> : (tensor<32x256xf32>, tensor<256x32xf32>) -> tensor<32x32xf32>
+    return %0 : tensor<32x32xf32>
+  }
+}
