@@ -130,6 +130,7 @@ def annotate_module(
         estimator=estimator,
         keep_going=keep_going or run.keep_going,
         keeps_stated=keeps_stated,
+        old_target=require_target(module),
     )
     run.leaves.clear()
     total = annotator.annotate_program()
@@ -213,16 +214,19 @@ class Annotator(CostWalk):
     estimator: Estimator
     keep_going: bool = False
     keeps_stated: bool = False
+    old_target: TargetAttr | None = None  # that of the costs that are there
     estimated_ops: dict[str, _EstimatedOp] = field(default_factory=dict)
     items: dict[str, CostItem] = field(default_factory=dict)
     gap_counts: Counter[str] = field(default_factory=Counter)
     first_gap_places: dict[str, str] = field(default_factory=dict)
     stale_estimates: list[str] = field(default_factory=list)  # the places of their kernels
+    replaced_costs: list[str] = field(default_factory=list)  # the places of those that were stated
     _leaves: list[_LeafCost] = field(default_factory=list)  # of one function, mostly few objects
     _free_leaves: dict[str, _LeafCost] = field(default_factory=dict)  # by name
     # The ops that need nothing but these attributes.
     _plain_ops: dict[OpContent, _EstimatedOp] = field(default_factory=dict)
     _composed: set[str] = field(default_factory=set)  # functions with calls or control flow
+    _is_stated: dict[ir.Attribute, bool] = field(default_factory=dict)
     _free_attr: ir.Attribute = field(init=False)
 
     def __post_init__(self) -> None:
@@ -238,6 +242,9 @@ class Annotator(CostWalk):
                 f"{count} {ops} without a full cost, "
                 f"first {self.first_gap_places[reason]}: {reason}"
             )
+        if self.replaced_costs:
+            places = format_some_places(self.replaced_costs)
+            self.run.note(f"{places}: {self.estimator.name} replaces costs that were stated")
         if self.stale_estimates:
             places = format_some_places(self.stale_estimates)
             self.run.warn(
@@ -251,7 +258,9 @@ class Annotator(CostWalk):
         if stated is not None:
             costs.append(stated)
             return
-        drop_attributes(op, Cost.NAME)
+        if Cost.NAME in op.attributes:
+            self._record_replaced_cost(op)
+            drop_attributes(op, Cost.NAME)
         if self.call_stack:
             name = op.name
             self._leaves.append(self._free_leaves.setdefault(name, (name, self._free_attr)))
@@ -267,6 +276,8 @@ class Annotator(CostWalk):
             )
             self.estimated_ops[content.text] = estimated
         attributes = op.attributes
+        if Cost.NAME in attributes:
+            self._record_replaced_cost(op)
         attributes[Cost.NAME] = estimated.attr
         if estimated.kernel is not None:
             attributes[KernelAttr.NAME] = estimated.kernel
@@ -303,6 +314,8 @@ class Annotator(CostWalk):
         ):  # and the terminator
             estimated = plain_ops[content]
             attributes = view.attributes
+            if Cost.NAME in attributes:
+                self._record_replaced_cost(view.operation)
             attributes[Cost.NAME] = estimated.attr
             if estimated.kernel is not None:
                 attributes[KernelAttr.NAME] = estimated.kernel
@@ -379,6 +392,16 @@ class Annotator(CostWalk):
         if self.call_stack:
             self._leaves.append((op.name, op.attributes[Cost.NAME]))
         return cost
+
+    def _record_replaced_cost(self, op: ir.Operation) -> None:
+        """Record an op whose cost is replaced, if somebody has stated it."""
+        attr = op.attributes[Cost.NAME]
+        is_stated = self._is_stated.get(attr)
+        if is_stated is None:
+            is_stated = Cost.from_dictionary_attr(attr, op).is_stated(self.old_target)
+            self._is_stated[attr] = is_stated
+        if is_stated:
+            self.replaced_costs.append(format_op_place(op, self.run.input_name))
 
     def _is_region_item(self, op: ir.Operation) -> bool:
         """Whether a function, loop or branch is estimated as a whole, as a region."""
