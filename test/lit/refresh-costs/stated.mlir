@@ -61,3 +61,23 @@ module @whole attributes {hespas.communicators = {}, hespas.target = {devices = 
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// A function that somebody has estimated as a whole.
+
+// CHECK-LABEL: module @function
+// CHECK: call @f({{.*}}estimator = "mine", {{.*}}latency_ns = 3.000000e+02
+// CHECK: func.func private @f({{.*}}estimator = "mine", {{.*}}latency_ns = 3.000000e+02
+// CHECK-NEXT: stablehlo.sine %arg0 :
+module @function attributes {hespas.communicators = {}, hespas.target = {devices = 1 : i64, replicas = 1 : i64, partitions = 1 : i64, node = "A100_SXM_40GB", estimator = "roofline 1", pipeline = "roofline-annotate{node=A100_SXM_40GB}"}} {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.tanh %x : tensor<8xf32>
+    %1 = call @f(%0) : (tensor<8xf32>) -> tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }
+  func.func private @f(%x: tensor<8xf32>) -> tensor<8xf32> attributes {hespas.cost = {estimator = "mine", flops = 0 : i64, read_bytes = 0 : i64, write_bytes = 0 : i64, latency_ns = 300.0 : f64}} {
+    %0 = stablehlo.sine %x : tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
