@@ -148,8 +148,8 @@ class _ModelOperationCounter:
             trips = find_trip_count(op, self.scalars)
             if trips is None:
                 trips = read_trip_count(op)
-            if trips is None and (mean := find_mean_trips(op, self.scalars)) is not None:
-                trips = math.ceil(mean)
+            if trips is None and len(means := find_mean_trips(op, self.scalars)) == 1:
+                trips = math.ceil(means.pop())
             if trips is None:
                 trips = find_maximum_trips(op, self.scalars)
             return (ASSUMED_TRIPS if trips is None else trips) * self._count_region_flops(

@@ -332,24 +332,33 @@ def _search_mean_trips(
         reasons[found] = None
         return None
 
-    outcomes = count_outcomes(loop, scalars, find)
-    mean = _average_outcomes(outcomes)
-    if mean is None:
-        return DIFFERS if outcomes else next(reversed(reasons)), None
+    means = find_mean_trips(loop, scalars, find)
+    if len(means) != 1:
+        return DIFFERS if means else next(reversed(reasons)), None
+    (mean,) = means
     if mean.denominator == 1:
         return mean.numerator, None
     return f"changes in the loop around it, and is {float(mean):g} on average", mean
 
 
-def find_mean_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> Fraction | None:
-    """Find how often the body of a loop runs on average; None if the IR does not determine it."""
-    return _average_outcomes(count_outcomes(loop, scalars, find_trip_count))
+def find_mean_trips(
+    loop: ir.Operation,
+    scalars: ScalarEvaluator,
+    find: Callable[[ir.Operation, ScalarEvaluator], int | None] = find_trip_count,
+) -> set[Fraction]:
+    """Find how often the body of a loop runs on average.
 
+    Args:
+        loop: The loop.
+        scalars: Evaluates the values.
+        find: Finds the trip count for one execution of the loop.
 
-def _average_outcomes(found: Sequence[Counter[int]]) -> Fraction | None:
-    """Return the average over the executions on each path of calls; None if paths differ."""
-    means = {Fraction(sum(n * k for n, k in one.items()), one.total()) for one in found}
-    return means.pop() if len(means) == 1 else None
+    Returns:
+        The averages over the executions on the paths of calls to the loop; an empty set if the IR
+        does not determine them.
+    """
+    found = count_outcomes(loop, scalars, find)
+    return {Fraction(sum(n * k for n, k in one.items()), one.total()) for one in found}
 
 
 def count_outcomes(
