@@ -109,6 +109,8 @@ class PassRun:
     Attributes:
         input_name: The file name of the module in messages; "-" for standard input.
         keep_going: Whether ops without a cost are tagged and counted instead of stopping.
+        checks_devices: Whether the caller refuses a program of another number of devices than it
+            asked for, so that no pass warns of it.
         note: Prints a note or a warning; by default nothing is printed.
         warnings: The warnings so far; summaries and ``--json`` repeat them.
         artefacts: What the passes returned, in order.
@@ -127,6 +129,7 @@ class PassRun:
 
     input_name: str = "-"
     keep_going: bool = False
+    checks_devices: bool = False
     note: Callable[[str], None] = ignore_note
     warnings: list[str] = field(default_factory=list)
     artefacts: list[object] = field(default_factory=list)

@@ -294,6 +294,7 @@ def create_pass_run(
     return PassRun(
         input_name=frontends.to_display_name(plan.mlir),
         keep_going=plan.keep_going,
+        checks_devices=plan.devices is not None,
         note=note,
         progress=progress,
         spell_option=spell_as_flag,

@@ -114,7 +114,7 @@ class AnnotateCollectivesPass(PrepareStep):
             grid = DeviceGrid(self.replicas, 1)
             devices = f"{self.replicas} devices"
             run.note(f"note: {devices} run the program of one device without communication")
-        elif self.replicas not in (0, grid.devices):
+        elif self.replicas not in (0, grid.devices) and not run.checks_devices:
             run.warn(
                 f"{format_op_place(module.operation, run.input_name)}: replicas={self.replicas} "
                 f"is for a program of one device, and the module is for {grid.replicas} x "
