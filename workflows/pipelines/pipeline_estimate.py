@@ -213,9 +213,9 @@ def _measure_ranks(
     """Measure what the first device of each rank did in the simulation.
 
     Of the figures of a rank, ``task_s`` is the time of its tasks, which are compute and collectives
-    within a stage, ``update_s`` that of the optimiser with its collectives, ``bubble_s`` the time
-    in which it waits for other stages, and ``transfer_s`` the part of it in which it waits for a
-    message whose task has ended.
+    within a stage, ``update_s`` that of the optimiser with those of its collectives that do not run
+    alongside tasks, ``bubble_s`` the time in which it waits for other stages or for its weights,
+    and ``transfer_s`` the part of it in which it waits for a message whose task has ended.
     """
     devices = [trace.list_members()[0] for trace in traces.ranks]
     nodes = [
@@ -236,6 +236,8 @@ def _measure_ranks(
         task_ns = sum(span.end_ns - span.start_ns for span in spans[rank])
         update_ns = _measure_span(nodes[rank], traces.updates[rank])
         start_ns, end_ns = update_ns or (0, 0)
+        beside = [nodes[rank][step] for step in traces.beside[rank] if step in nodes[rank]]
+        beside_ns = sum(node.finish_ns - node.start_ns for node in beside)
         memory_bytes = compute_rank_memory(schedule, stages, rank)
         figures.append(
             {
@@ -243,7 +245,7 @@ def _measure_ranks(
                 "stages": [*schedule.list_stages(rank)],
                 "compute_s": result.devices[device].compute_ns * 1e-9,
                 "task_s": task_ns * 1e-9,
-                "update_s": (end_ns - start_ns) * 1e-9,
+                "update_s": (end_ns - start_ns + beside_ns) * 1e-9,
                 "bubble_s": (schedule_ns - task_ns) * 1e-9,
                 "transfer_s": _sum_message_waits_ns(schedule, spans[rank], ends_ns) * 1e-9,
                 "in_flight": count_in_flight(schedule, rank),
@@ -442,7 +444,8 @@ class PipelineTraces:
     Attributes:
         ranks: The trace of each rank.
         tasks: The ids of the steps of each task.
-        updates: Those of the optimisers of each rank.
+        updates: Those of the optimisers of each rank, without what runs alongside tasks.
+        beside: Those of the compute of these optimisers that runs alongside tasks.
     """
 
     def __init__(
@@ -484,6 +487,7 @@ class PipelineTraces:
         self._messages: dict[StageTask, int] = {}  # what a task receives
         self.ranks = [rank.trace for rank in self._ranks]
         self.tasks: dict[StageTask, range] = {}
+        self.beside: list[list[int]] = [[] for _ in self._ranks]
         self._parts: dict[int, UpdateParts] = {}
         self._gathered: dict[int, tuple[int, ...]] = {}  # what the first task of a stage waits for
         self._reduced: dict[int, tuple[int, ...]] = {}  # by rank, the last reductions
@@ -583,6 +587,8 @@ class PipelineTraces:
             content = self._place_content(rank, program, step.content, f"update stage {stage}: ")
             if known is None and isinstance(content, CollectiveContent):
                 content = replace(content, network=SECOND_STREAM)
+            elif known is None:
+                self.beside[number].append(appended)
             rank.trace.steps.append(TraceStep(appended, deps, content))
             if step.id in program.chain:
                 rank.trace.chain[appended] = appended  # may run alongside all others
