@@ -38,7 +38,7 @@ func.func @public(%x: tensor<8xf32>) -> tensor<8xf32> {
 // CHECK: call @again
 // CHECK: func.func private @marked
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
-  %0 = call @marked(%x) {no_inline} : (tensor<8xf32>) -> tensor<8xf32>
+  %0 = "func.call"(%x) <{callee = @marked, no_inline}> : (tensor<8xf32>) -> tensor<8xf32>
   %1 = call @outside(%0) : (tensor<8xf32>) -> tensor<8xf32>
   %2 = call @again(%1) : (tensor<8xf32>) -> tensor<8xf32>
   return %2 : tensor<8xf32>
