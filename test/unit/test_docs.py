@@ -153,7 +153,7 @@ VOLATILE = re.compile(
     r"=+ \d+ (passed|failed).*|\S*/pytest-\S*|\b0x[0-9a-f]+|"
     r"\"output_bytes\": \d+|"  # with the length of the path, in locations
     r"digest = \"\w+\"|"  # with a hash of the estimator's sources
-    r"device +\S.*, \d+ cores?|"  # of this machine
+    r"device +\S.*, \d+ cores?|(?:AMD|Intel)\b[^,]*, \d+ cores?|"  # of this machine
     r"\d+ min left.*|File \".*|is not installed in .*|\S*es_run_docs\S*"
 )
 # In the examples and outputs of what is of this machine.
