@@ -77,12 +77,7 @@ class OptimiserShards:
 
     def sum_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
         """Sum gradients of a device's tokens over devices; each keeps the part that it updates."""
-        if self._is_flat(weight):
-            gradient, dim = self._flatten(gradient, weight), 0
-        elif self.p.manual:
-            dim = self._find_split_dim(weight)
-        else:
-            dim = None
+        gradient, dim = self._arrange(gradient, weight)
         if dim is None:
             return self.p.sum_gradient(gradient, weight)
         axes = self.p.list_copy_axes(weight)
@@ -135,15 +130,19 @@ class OptimiserShards:
         copies = self.p.count_devices(*self.p.list_copy_axes(weight))
         return -(-math.prod(self._compute_local_shape(weight)) // copies) * copies
 
-    def _flatten(self, array: jax.Array, weight: ShardedArray) -> jax.Array:
+    def _arrange(self, array: jax.Array, weight: ShardedArray) -> tuple[jax.Array, int | None]:
+        """Return a weight, or its gradient, as the devices divide it, and the dimension they do.
+
+        The dimension is None if they do not, or if XLA chooses the collectives.
+        """
+        if not self._is_flat(weight):
+            return array, self._find_split_dim(weight) if self.p.manual else None
         vector = array.reshape(-1)
-        return jnp.pad(vector, (0, self._count_padded(weight) - vector.size))
+        return jnp.pad(vector, (0, self._count_padded(weight) - vector.size)), 0
 
     def _take_shard(self, array: jax.Array, weight: ShardedArray) -> jax.Array:
-        dim = self._find_split_dim(weight)
-        if self._is_flat(weight):
-            array, dim = self._flatten(array, weight), 0
-        if dim is None or not self.p.manual:
+        array, dim = self._arrange(array, weight)
+        if dim is None:
             return array
         axes = self.p.list_copy_axes(weight)
         extent = array.shape[dim] // self.p.count_devices(*axes)
@@ -151,12 +150,13 @@ class OptimiserShards:
         return lax.dynamic_slice_in_dim(self.p.mark_varying(array, *axes), start, extent, axis=dim)
 
     def _gather_weight(self, shard: jax.Array, weight: ShardedArray) -> jax.Array:
-        dim = 0 if self._is_flat(weight) else self._find_split_dim(weight)
+        is_flat = self._is_flat(weight)
+        dim = 0 if is_flat else self._find_split_dim(weight)
         if dim is None or not self.p.manual:
             return shard
         axes = self.p.list_copy_axes(weight)
         gathered = lax.all_gather(shard, axes, axis=dim, tiled=True, to="invarying")
-        if not self._is_flat(weight):
+        if not is_flat:
             return gathered
         shape = self._compute_local_shape(weight)
         return gathered[: math.prod(shape)].reshape(shape)
