@@ -327,7 +327,7 @@ def _broadcast_before_transpose(op: ir.Operation) -> ir.Value | None:
 
 
 FLOATS = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10)}  # exponent, mantissa
-_NARROW_FLOATS = {
+_PRECISIONS = FLOATS | {
     "f8E4M3FN": (4, 3), "f8E4M3FNUZ": (4, 3), "f8E5M2": (5, 2), "f8E5M2FNUZ": (5, 2),
 }  # fmt: skip
 
@@ -396,7 +396,7 @@ def _convert_constant(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
 
 
 def _simplify_reduce_precision(op: ir.Operation) -> ir.Value | None:
-    operand_bits = (FLOATS | _NARROW_FLOATS).get(str(get_element_type(op.operands[0])))
+    operand_bits = _PRECISIONS.get(str(get_element_type(op.operands[0])))
     result_bits = read_integer(op, "exponent_bits", 0), read_integer(op, "mantissa_bits", 0)
     if operand_bits is None or result_bits[0] < operand_bits[0] or result_bits[1] < operand_bits[1]:
         return None
