@@ -182,9 +182,18 @@ class Cost(AttrRecord):
             return True
         return target.estimator.partition(" ")[0] not in self.estimator.split("+")
 
-    def is_zero(self) -> bool:
-        """Return whether the cost has no amount of anything, so that it changes no sum."""
-        return not any(getattr(self, name) for name in AMOUNTS)
+    @classmethod
+    def find_stated(cls, op: ir.Operation, target: TargetAttr | None) -> Cost | None:
+        """Return the cost that somebody has stated for an op; None without one that changes a sum.
+
+        Args:
+            op: The op.
+            target: As of ``is_stated``.
+        """
+        cost = cls.read_from_op(op)
+        if cost is None or not cost.is_stated(target):
+            return None
+        return cost if any(getattr(cost, name) for name in AMOUNTS) else None
 
     def find_inconsistency(self) -> str:
         if (self.low_ns is None) != (self.high_ns is None):

@@ -183,9 +183,8 @@ class CostWalk(ABC):
 
     def _remove_cost_of_terminator(self, op: ir.Operation) -> None:
         """Remove a cost that another pass has copied; raise HespasError for one that is stated."""
-        cost = Cost.read_from_op(op)
-        target = TargetAttr.read_from_op(self.module.operation)
-        if cost is not None and cost.is_stated(target) and not cost.is_zero():
+        cost = Cost.find_stated(op, TargetAttr.read_from_op(self.module.operation))
+        if cost is not None:
             raise HespasError(
                 f"'{cost.estimator}' states a {Cost.NAME} for the end of a block, which takes no "
                 "time",

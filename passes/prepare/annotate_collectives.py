@@ -249,8 +249,8 @@ def _refuse_foreign_body(op: ir.Operation) -> None:
 
 def _refuse_stated_cost(op: ir.Operation, target: TargetAttr | None) -> None:
     """Raise HespasError for a collective with a cost that somebody has stated."""
-    cost = Cost.read_from_op(op)
-    if cost is not None and cost.is_stated(target) and not cost.is_zero():
+    cost = Cost.find_stated(op, target)
+    if cost is not None:
         raise HespasError(
             f"'{cost.estimator}' states a {Cost.NAME} for a collective, which has none: the "
             "simulator computes its time",
