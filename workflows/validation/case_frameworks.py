@@ -33,6 +33,7 @@ class TrainingFramework:
         is_eager: Whether its operators run one by one and keep their inputs, as PyTorch's do.
         is_pytorch: Whether it runs PyTorch's own operators and divides weights by PyTorch's FSDP.
         is_unfused: Whether nothing fuses these operators, unless a row names a compiler.
+        is_megatron: Whether it is Megatron, or runs Megatron Core.
         loss_metrics: How many metrics compute the loss of each microbatch again.
         default_remat: Its rematerialisation unless a row states another; "" if it is not known.
         selective_remat: What it calls selective rematerialisation; "" if it is not known.
@@ -49,6 +50,7 @@ class TrainingFramework:
     is_eager: bool = False
     is_pytorch: bool = False
     is_unfused: bool = False
+    is_megatron: bool = False
     loss_metrics: int = 0
     default_remat: str = ""
     selective_remat: str = ""
@@ -79,11 +81,12 @@ FRAMEWORKS = (
         default_remat=OPERATOR_POLICY, selective_remat=OPERATOR_POLICY,
     ),
     TrainingFramework(
-        NEMO, "nemo", is_eager=True, default_remat="none", selective_remat="none",
-        overlaps_updates=True,
+        NEMO, "nemo", is_eager=True, is_megatron=True, default_remat="none",
+        selective_remat="none", overlaps_updates=True,
     ),
     TrainingFramework(
-        MEGATRON, "megatron", is_eager=True, default_remat="none", selective_remat="none"
+        MEGATRON, "megatron", is_eager=True, is_megatron=True, default_remat="none",
+        selective_remat="none",
     ),
     TrainingFramework(T5X, "t5x", uses_xla=True, default_remat="none"),
     TrainingFramework("easylm", "easylm", uses_xla=True, default_remat="full"),

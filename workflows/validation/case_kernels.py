@@ -20,7 +20,6 @@ from hespas.workflows.validation.case_frameworks import (
     COMPOSER,
     MAXTEXT,
     MEGATRON,
-    NEMO,
     PAXML,
     TORCHTITAN,
     find_paxml_experiment,
@@ -113,8 +112,7 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
     case = outcome.case
     framework, text = case.framework, case.words
     is_asynchronous = framework.name == TORCHTITAN and _states_feature(_ASYNCHRONOUS, text)
-    is_megatron = framework.name in (MEGATRON, NEMO)
-    has_steps = is_megatron and _states_feature(_USERBUFFERS, text)
+    has_steps = framework.is_megatron and _states_feature(_USERBUFFERS, text)
     layer = {"repeated_heads": "true"} if framework.name == TORCHTITAN else {}
     if (is_asynchronous or has_steps) and divides_tokens(case):
         layer["ring_products"] = "true"

@@ -18,7 +18,7 @@ from hespas.recipes.published_models import MODELS
 from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.schedules import INTERLEAVED, build_schedule
 from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
-from hespas.workflows.validation.case_frameworks import MEGATRON, NEMO, TORCHTITAN
+from hespas.workflows.validation.case_frameworks import TORCHTITAN
 from hespas.workflows.validation.case_models import find_published_model
 from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import (
@@ -169,7 +169,7 @@ def divides_tokens(case: TrainingCase) -> bool:
         return False
     if framework == TORCHTITAN:
         return True
-    is_option = framework in (MEGATRON, NEMO) and "core" in case.get_text("framework").lower()
+    is_option = case.framework.is_megatron and "core" in case.get_text("framework").lower()
     return sizes.get("sp", 0) in ((1, sizes["tp"]) if is_option else (sizes["tp"],))
 
 

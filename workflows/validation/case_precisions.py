@@ -131,8 +131,7 @@ def _has_delayed_scales(case: TrainingCase, text: str) -> bool:
     """Return whether Megatron runs TransformerEngine's products with its default recipe."""
     is_transformer_engine = re.search(r"\bte\b|transformer ?engine", case.words)
     is_current = re.search(r"current|tensor-?wise", text)
-    is_megatron = case.framework.name in (MEGATRON, NEMO)
-    return bool(is_megatron and is_transformer_engine and not is_current)
+    return bool(case.framework.is_megatron and is_transformer_engine and not is_current)
 
 
 def choose_optimiser_state(outcome: CaseOutcome, precision: Mapping[str, str]) -> dict[str, str]:
@@ -146,7 +145,7 @@ def choose_optimiser_state(outcome: CaseOutcome, precision: Mapping[str, str]) -
     is_divided = re.search(r"zero-?1", case.get_text("parallelism").lower())
     options = {"zero1": "true"} if is_divided else {}
     stored = precision.get("compute_dtype", "bf16")
-    if case.framework.name in (MEGATRON, NEMO):
+    if case.framework.is_megatron:
         options |= {"weights_dtype": stored, "master": "true"}
     if case.framework.name == NEMO:
         options["accumulator_dtype"] = stored
