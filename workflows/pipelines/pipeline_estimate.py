@@ -438,6 +438,28 @@ def divide_update(program: ProgramTrace) -> UpdateParts:
     )
 
 
+def select_steps(program: ProgramTrace, chosen: Collection[int], network: str = "") -> ProgramTrace:
+    """Return a program of some steps of another one, under their ids.
+
+    Each of its collectives may run alongside all others.
+
+    Args:
+        program: The program.
+        chosen: The steps. What they wait for outside of them is left out.
+        network: What carries the collectives, as ``CollectiveContent`` has it; "" as before.
+    """
+    steps = []
+    for step in program.steps:
+        if step.id in chosen:
+            content = step.content
+            if network and isinstance(content, CollectiveContent):
+                content = replace(content, network=network)
+            deps = tuple(d for d in step.deps if d in chosen)
+            steps.append(TraceStep(step.id, deps, content))
+    chain = {number: number for number in program.chain if number in chosen}
+    return ProgramTrace(program.devices, program.groups, steps, chain, program.members)
+
+
 class PipelineTraces:
     """The traces of all ranks.
 
@@ -490,8 +512,7 @@ class PipelineTraces:
         self.beside: list[list[int]] = [[] for _ in self._ranks]
         self._parts: dict[int, UpdateParts] = {}
         self._gathered: dict[int, tuple[int, ...]] = {}  # what the first task of a stage waits for
-        self._reduced: dict[int, tuple[int, ...]] = {}  # by rank, the last reductions
-        self._reduced_ids: dict[int, dict[int, int]] = {}  # by stage
+        self._reduced: list[tuple[int, ...]] = [() for _ in self._ranks]  # the last reductions
         last: dict[int, StageTask] = {}
         if overlap_updates:
             last = {task.stage: task for tasks in schedule.tasks for task in tasks}
@@ -517,89 +538,62 @@ class PipelineTraces:
 
     def _append_gathers(self, number: int) -> None:
         """Append the gathers of the weights of a rank, which the first task of each stage reads."""
-        before: tuple[int, ...] = ()
+        gathered: tuple[int, ...] = ()
         for stage in self._schedule.list_stages(number):
             update = self._stages[stage].programs.get(UPDATE)
             if update is not None:
                 self._parts[stage] = parts = divide_update(update.trace)
-                ids = self._append_steps(number, stage, parts.gathers, before)
-                before = self._gathered[stage] = self._list_sinks(update.trace, ids) or before
+                gathered = self._append_beside(number, stage, parts.gathers, gathered)
+                self._gathered[stage] = gathered
 
     def _append_reductions(self, stage: int) -> None:
         """Append the reductions of the gradients of a stage, whose last task was appended."""
-        update = self._stages[stage].programs.get(UPDATE)
-        if update is not None:
+        if stage in self._parts:
             number = self._schedule.find_rank(stage)
-            inputs = (*self._ranks[number].sinks, *self._reduced.get(number, ()))
-            ids = self._append_steps(number, stage, self._parts[stage].reductions, inputs)
-            self._reduced_ids[stage] = ids
-            sinks = self._list_sinks(update.trace, ids)
-            self._reduced[number] = sinks or self._reduced.get(number, ())
+            inputs = (*self._ranks[number].sinks, *self._reduced[number])
+            chosen = self._parts[stage].reductions
+            self._reduced[number] = self._append_beside(number, stage, chosen, inputs)
 
-    def _append_updates(self, number: int) -> range:
-        """Append the optimisers of the stages of a rank, without what was appended already."""
-        rank, first = self._ranks[number], self._next
-        rank.sinks += self._reduced.get(number, ())
-        for stage in self._schedule.list_stages(number):
-            update = self._stages[stage].programs.get(UPDATE)
-            if update is None:
-                continue
-            title = f"update stage {stage}: "
-            parts = self._parts.get(stage)
-            if parts is None:
-                self._append_program(rank, update.trace, title)
-                continue
-            rest = {step.id for step in update.trace.steps} - parts.reductions - parts.gathers
-            known = self._reduced_ids.get(stage, {})
-            ids = self._append_steps(number, stage, rest, rank.sinks, known)
-            rank.sinks = self._list_sinks(update.trace, ids) or rank.sinks
-        return range(first, self._next)
-
-    def _append_steps(
-        self,
-        number: int,
-        stage: int,
-        chosen: Collection[int],
-        inputs: tuple[int, ...],
-        known: Mapping[int, int] | None = None,
-    ) -> dict[int, int]:
-        """Append steps of the optimiser of a stage; return their ids by those in its program.
+    def _append_beside(
+        self, number: int, stage: int, chosen: Collection[int], inputs: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Append steps of the optimiser of a stage that run alongside the tasks of its rank.
 
         Args:
             number: The rank.
             stage: The stage.
             chosen: The steps.
-            inputs: What a step without another predecessor waits for.
-            known: The ids of steps that were appended before; None for collectives in a stream of
-                their own, beside those of the tasks.
-        """
-        rank, first = self._ranks[number], self._next
-        program = self._stages[stage].programs[UPDATE].trace
-        ids: dict[int, int] = {}
-        for step in program.steps:
-            if step.id not in chosen:
-                continue
-            ids[step.id] = appended = first + step.id
-            places = [ids.get(d, (known or {}).get(d)) for d in step.deps]
-            begins = not ids.keys() & set(step.deps)
-            read = {place for place in places if place is not None}
-            deps = tuple(sorted(read.union(inputs) if begins else read))
-            content = self._place_content(rank, program, step.content, f"update stage {stage}: ")
-            if known is None and isinstance(content, CollectiveContent):
-                content = replace(content, network=SECOND_STREAM)
-            elif known is None:
-                self.beside[number].append(appended)
-            rank.trace.steps.append(TraceStep(appended, deps, content))
-            if step.id in program.chain:
-                rank.trace.chain[appended] = appended  # may run alongside all others
-            self._next = appended + 2
-        return ids
+            inputs: What they wait for.
 
-    @staticmethod
-    def _list_sinks(program: ProgramTrace, ids: Mapping[int, int]) -> tuple[int, ...]:
-        """Return the ids of the steps that no other of these steps waits for."""
-        read = {d for step in program.steps if step.id in ids for d in step.deps}
-        return tuple(number for at, number in ids.items() if at not in read)
+        Returns:
+            The ids of the steps that nothing here waits for; ``inputs`` if no step is chosen.
+        """
+        rank, first = self._ranks[number], len(self._ranks[number].trace.steps)
+        program = select_steps(self._stages[stage].programs[UPDATE].trace, chosen, SECOND_STREAM)
+        sinks, rank.sinks = rank.sinks, inputs
+        self._append_program(rank, program, f"update stage {stage}: ")
+        sinks, rank.sinks = rank.sinks, sinks
+        appended = rank.trace.steps[first:]
+        self.beside[number] += [
+            step.id for step in appended if not isinstance(step.content, CollectiveContent)
+        ]
+        return sinks
+
+    def _append_updates(self, number: int) -> range:
+        """Append the optimisers of the stages of a rank, without what was appended already."""
+        rank, first = self._ranks[number], self._next
+        rank.sinks += self._reduced[number]
+        for stage in self._schedule.list_stages(number):
+            update = self._stages[stage].programs.get(UPDATE)
+            if update is None:
+                continue
+            program = update.trace
+            if stage in self._parts:
+                parts = self._parts[stage]
+                ids = {step.id for step in program.steps}
+                program = select_steps(program, ids - parts.reductions - parts.gathers)
+            self._append_program(rank, program, f"update stage {stage}: ")
+        return range(first, self._next)
 
     def _append_program(self, rank: _RankTrace, program: ProgramTrace, title: str) -> range:
         """Append one execution of a program, which waits for the sinks of the rank."""
