@@ -161,7 +161,7 @@ def predict_case(monkeypatch, tmp_path, errors, sequence="2048"):
 
 def test_a_program_that_is_too_large_is_predicted_and_flagged(monkeypatch, tmp_path, capsys):
     outcome = predict_case(monkeypatch, tmp_path, {"32": TOO_LARGE})
-    row = build_case_row(outcome, CaseOptions())
+    row = build_case_row(outcome)
     assert row["predicted_s"] == pytest.approx(33.0) and row["reason"] is None
     assert row["fits"] is False and row["extended_from_layers"] == "4 8"
     assert row["exceeded_limit"] == "XLA finds this program too large: 31.98 GiB of 31.25 GiB"
@@ -182,7 +182,7 @@ def test_replacing_layers_keeps_the_other_options():
 
 def test_a_program_with_large_logits_is_compiled_with_parts_of_them(monkeypatch, tmp_path):
     outcome = predict_case(monkeypatch, tmp_path, {"in 1 32": TOO_LARGE}, sequence="32768")
-    row = build_case_row(outcome, CaseOptions())
+    row = build_case_row(outcome)
     assert row["predicted_s"] == pytest.approx(33.0) and row["extended_from_layers"] is None
     assert (
         "logits in 16 parts, because with all at once XLA finds this program too large: "

@@ -1160,6 +1160,39 @@ def test_programs_of_cases_have_the_overlap_that_is_asked_for(overlap, word):
     assert pass_options["async-collectives"] == word
 
 
+def test_rows_of_devices_that_xla_has_no_target_for_are_fused_unless_a_form_is_asked_for():
+    row = {"model": "llama2-7b", "hardware": "MI300X", "framework": "MaxText (JAX/XLA:GPU)"}
+    case = make_case(8, parallelism="fsdp=8", **row)
+    fused = case_runner._plan_case(case, CaseOptions())
+    assert not fused.reasons and fused.form == "fused"
+    assert "XLA has no target for node MI300X: hespas fuses the program" in fused.assumptions
+    assert case_report.build_case_row(fused)["form"] == "fused"
+    refused = case_runner._plan_case(case, CaseOptions(form="scheduled"))
+    assert refused.reasons == {"hardware": "XLA has no target for node MI300X"}
+    assert case_runner._plan_case(make_case(), CaseOptions()).form == "scheduled"
+
+
+def test_rows_whose_program_xla_does_not_compile_are_fused(monkeypatch, tmp_path):
+    made, notes = [], []
+
+    def make_programs(outcomes, options, note):
+        for outcome in outcomes:
+            made.append(outcome.form)
+            if outcome.form == "scheduled":
+                outcome.reasons["compile"] = "the compiler crashed"
+
+    monkeypatch.setattr(case_runner, "_make_programs", make_programs)
+    monkeypatch.setattr(case_runner, "_run_programs", lambda *_: 0)
+    options = CaseOptions(work_dir=str(tmp_path), cache="none")
+    (outcome,) = case_runner.predict_cases([make_case()], options, notes.append)
+    assert made == ["scheduled", "fused"] and not outcome.reasons
+    assert "XLA did not compile it (the compiler crashed)" in outcome.assumptions[-1]
+    assert any("1 row in the form fused" in note for note in notes)
+    options = CaseOptions(form="scheduled", work_dir=str(tmp_path), cache="none")
+    (outcome,) = case_runner.predict_cases([make_case()], options, notes.append)
+    assert outcome.reasons == {"compile": "the compiler crashed"}
+
+
 def test_fused_programs_of_cases_follow_the_flags_of_their_framework():
     options = CaseOptions(form="fused", run=RunOptions(slowdown=0.5))
     outcome = case_runner._plan_case(make_case(8, parallelism="fsdp=8"), options)
@@ -1230,7 +1263,7 @@ def test_scores_by_group_and_reasons():
     assert {kind: (c["rows"], c["alone"]) for kind, c in reasons.items()} == {
         "precision": (2, 1), "remat": (1, 0),
     }  # fmt: skip
-    rows = [case_report.build_case_row(outcome, CaseOptions()) for outcome in outcomes]
+    rows = [case_report.build_case_row(outcome) for outcome in outcomes]
     assert rows[3]["reason_kinds"] == "precision remat" and rows[3]["predicted_s"] is None
     lines = list(csv.DictReader(format_csv(rows).splitlines()))
     assert [line["in_band"] for line in lines] == ["false", "true", "", ""]
@@ -1255,7 +1288,7 @@ def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path
     assert "no row can be predicted" in text.err
     assert "2 rows without a prediction" in text.out
     rows = list(csv.DictReader(out.open()))
-    assert [row["reason_kinds"] for row in rows] == ["model hardware", "hardware"]
+    assert [row["reason_kinds"] for row in rows] == ["model", "hardware"]
     assert rows[1]["reason"] == "no node preset for 'abacus'"
 
 

@@ -210,7 +210,7 @@ def _validate_cases(options: argparse.Namespace) -> int:
     outcomes = case_runner.predict_cases(cases, case_options, print_to_stderr)
     tables = case_report.build_case_tables(outcomes, options.at_least)
     if options.csv:
-        rows = [case_report.build_case_row(outcome, case_options) for outcome in outcomes]
+        rows = [case_report.build_case_row(outcome) for outcome in outcomes]
         write_atomically(options.csv, format_csv(rows).encode())
     if options.markdown:
         write_atomically(options.markdown, format_markdown_tables(tables).encode())
@@ -220,7 +220,8 @@ def _validate_cases(options: argparse.Namespace) -> int:
         write_atomically(options.page, render_table_page(name, subtitle, tables))
     predictions = [o.prediction for o in outcomes if o.prediction is not None]
     if options.plot and predictions:
-        flows = {f"{run.estimator}, {case_options.form}": predictions}
+        forms = sorted({o.form for o in outcomes if o.prediction is not None})
+        flows = {f"{run.estimator}, {' and '.join(forms)}": predictions}
         draw_validation(options.plot, flows, compares_nodes=False)
     if options.json:
         data = case_report.build_case_json(outcomes, case_options, options.at_least)

@@ -51,6 +51,24 @@ def choose_xla_target(form: str, node: str) -> str:
     return node
 
 
+def choose_form(form: Form | None, node: str) -> tuple[Form, str]:
+    """Choose the form of a program for a node where nobody has asked for one.
+
+    Returns:
+        The form, and "" or why XLA does not compile the program, which hespas then fuses.
+
+    Raises:
+        HespasError: XLA cannot make the form that somebody has asked for.
+    """
+    try:
+        choose_xla_target(form or SCHEDULED, node)
+    except HespasError as error:
+        if form is not None:
+            raise
+        return FUSED, error.message
+    return form or SCHEDULED, ""
+
+
 def check_compile_options(options: RunOptions, form: str) -> None:
     """Check the options of a compilation for programs of one form.
 

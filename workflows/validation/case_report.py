@@ -39,7 +39,7 @@ GROUPS: Mapping[str, Callable[[CaseOutcome], str]] = {
 }
 
 
-def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]:
+def build_case_row(outcome: CaseOutcome) -> dict[str, Any]:
     """Build the row of a case: what the table states, what was run, and the result."""
     case, prediction = outcome.case, outcome.prediction
     figures, workload = outcome.figures, outcome.workload
@@ -50,7 +50,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "devices": case.devices,
         "node": outcome.node or None,
         "system": outcome.system.title if outcome.system else None,
-        "form": options.form,
+        "form": outcome.form,
         "recipe": workload.recipe if workload else None,
         "mesh": workload.mesh_text if workload else None,
         "options": " ".join(f"{k}={v}" for k, v in workload.options.items()) if workload else None,
@@ -155,7 +155,7 @@ def build_case_json(
             for name, group in score_groups(outcomes, at_least_s).items()
         },
         "reasons": count_reasons(outcomes),
-        "rows": [build_case_row(outcome, options) for outcome in outcomes],
+        "rows": [build_case_row(outcome) for outcome in outcomes],
     }
 
 

@@ -18,6 +18,7 @@ from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimato
 from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.passes.compile.compiler_process import describe_exceeded_size
 from hespas.support.errors import HespasError
+from hespas.support.text_tables import format_count
 from hespas.workflows.cells import PoolOptions
 from hespas.workflows.figures import ROW_COLUMNS
 from hespas.workflows.followed_flags import select_followed_flags
@@ -66,13 +67,21 @@ def predict_cases(
         HespasError: The estimator is unknown, the folder or the cache cannot be used, or JAX is
             missing.
     """
-    program_forms.check_run_options(options.run, options.form)
+    program_forms.check_run_options(options.run, options.form or program_forms.SCHEDULED)
     with MeasurementCache(options.cache):
         pass  # a damaged cache is an error before hours of compilation, not after
     outcomes = [_plan_case_or_report(case, options) for case in cases]
     _make_programs(outcomes, options, note)
     for replace_oversized in (divide_oversized_logits, extend_oversized_programs):
         _make_programs(replace_oversized(outcomes, note), options, note)
+    if options.form is None:
+        _make_programs(_fuse_uncompiled_programs(cases, outcomes, options), options, note)
+        fused = [o.case.id for o in outcomes if o.form == program_forms.FUSED and not o.reasons]
+        if fused:
+            note(
+                f"validate: {format_count(len(fused), 'row')} in the form fused, because XLA "
+                f"cannot compile (--form scheduled refuses instead): {', '.join(fused)}"
+            )
     staged = [o for o in outcomes if not o.reasons and o.schedule is not None]
     runnable = [o for o in outcomes if not o.reasons and o.schedule is None]
     computed = _predict_pipelines(staged, options, note)
@@ -145,17 +154,20 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
     node = find_node(hardware, case.get_text("source"))
     devices = count_xla_devices(case, node)
     chips, case = case.devices, dataclasses.replace(case, devices=devices)
+    form, without_xla = options.form or program_forms.SCHEDULED, ""
     if not node:
         hardware_reason = f"no node preset for '{hardware}'"
     else:
         try:
-            program_forms.choose_xla_target(options.form, node)
+            form, without_xla = program_forms.choose_form(options.form, node)
         except HespasError as error:
             hardware_reason = error.message
     compiler = program_forms.find_compiler(node)
-    is_compiled = options.form in program_forms.BY_XLA
+    is_compiled = form in program_forms.BY_XLA
     outcome = plan_case_program(case, options.changes, compiler=compiler, is_compiled=is_compiled)
-    outcome.node = node
+    outcome.node, outcome.form = node, form
+    if without_xla:
+        outcome.assumptions.append(f"{without_xla}: hespas fuses the program")
     if devices != chips:
         outcome.assumptions.append(f"{chips} chips are {devices} devices")
     if hardware_reason:
@@ -190,7 +202,7 @@ def _make_program(
     sides = system.dimensions
     per_host = sides[0].devices if sides else count_host_devices(system.name)
     return make_node_program(
-        workload, options.form, outcome.node, per_host, options.run, outcome.xla_options,
+        workload, outcome.form, outcome.node, per_host, options.run, outcome.xla_options,
         dcn={} if outcome.schedule else outcome.dcn,
     )  # fmt: skip
 
@@ -251,6 +263,25 @@ def extend_oversized_programs(
         _plan_again(outcome, f"{extension.exceeded_limit}: now with {counts}", note)
         extended.append(outcome)
     return extended
+
+
+def _fuse_uncompiled_programs(
+    cases: Sequence[TrainingCase], outcomes: list[CaseOutcome], options: CaseOptions
+) -> list[CaseOutcome]:
+    """Plan cases whose program XLA did not compile in the form fused; returns these.
+
+    One that XLA finds too large stays refused: it is not the program that was measured.
+    """
+    fused = []
+    for index, outcome in enumerate(outcomes):
+        message = outcome.reasons.get("compile", "")
+        if message and outcome.extension is None and not describe_exceeded_size(message):
+            instead = dataclasses.replace(options, form=program_forms.FUSED)
+            outcomes[index] = _plan_case_or_report(cases[index], instead)
+            why = f"XLA did not compile it ({message})"
+            outcomes[index].assumptions.append(f"{why}: hespas fuses the program")
+            fused.append(outcomes[index])
+    return [outcome for outcome in fused if not outcome.reasons]
 
 
 def _generate_failures(
@@ -325,11 +356,11 @@ def _make_run_config(outcome: CaseOutcome, options: CaseOptions, **inputs: Any) 
     if outcome.attention != CUDNN:
         setting = {"attention": outcome.attention, **setting}
     more: dict[str, Any] = {"setting": setting} if setting else {}
-    if options.form == program_forms.FUSED and outcome.xla_options:
+    if outcome.form == program_forms.FUSED and outcome.xla_options:
         texts = (select_followed_flags(outcome.xla_options), options.run.xla_optimize)
         more["xla_optimize"] = ",".join(filter(None, texts)) or None
     return program_forms.make_run_config(
-        options.run, options.form, node=outcome.node, split="linear", **more, **inputs
+        options.run, outcome.form, node=outcome.node, split="linear", **more, **inputs
     )
 
 

@@ -28,6 +28,7 @@ from hespas.workflows.validation.prediction_scores import COLUMNS as CELL_COLUMN
 if TYPE_CHECKING:
     from hespas.workflows.pipelines.schedules import PipelineSchedule
     from hespas.workflows.pipelines.stage_workloads import StageWorkloads
+    from hespas.workflows.studies.program_forms import Form
     from hespas.workflows.studies.study_definition import StudyWorkload
     from hespas.workflows.studies.study_programs import StudyProgram
     from hespas.workflows.studies.study_runner import StudyCell
@@ -248,10 +249,11 @@ def _read_host_division(text: str, devices: int) -> dict[str, int]:
 class CaseOptions(PoolOptions):
     """How cases are predicted; ``run`` are the options of each estimate."""
 
-    form: Annotated[Literal["scheduled", "optimised", "fused"], Flag(group=GROUP)] = Field(
-        default="scheduled",
+    form: Annotated[Literal["scheduled", "optimised", "fused"] | None, Flag(group=GROUP)] = Field(
+        default=None,
         description="scheduled: as XLA compiles and schedules it (default); optimised: the same, "
-        "with collectives one by one; fused: by hespas' own fusion, for any node and without XLA",
+        "with collectives one by one; fused: by hespas' own fusion, for any node and without XLA "
+        "(default where XLA cannot compile a row)",
     )
     run: RunOptions = field(default_factory=RunOptions)
     changes: Annotated[Mapping[str, str], Flag(name="set", group=GROUP)] = Field(
@@ -282,6 +284,7 @@ class CaseOutcome:
         stage_workloads: The recipes of its stages.
         xla_options: Options of the pass xla-optimize.
         node: The node; "" if unknown.
+        form: The form of the programs, a key of ``program_forms.FORMS``.
         system: The network; None if it was not chosen.
         program: The program in the form of the run; None of a pipeline.
         extension: The smaller programs from which it is predicted; None if it is compiled itself.
@@ -301,6 +304,7 @@ class CaseOutcome:
     stage_workloads: Sequence[StageWorkloads] = ()
     xla_options: str = ""
     node: str = ""
+    form: Form = "scheduled"
     system: CaseSystem | None = None
     program: StudyProgram | None = None
     extension: LayerExtension | None = None
