@@ -1,10 +1,11 @@
-"""Rebuild the curves of reductions between the devices of a host from the tables of NCCL.
+"""Rebuild the curves of collectives between the devices of a host from measured tables.
 
-``python -m benchmarks.calibration.collective_curves FOLDER`` rewrites the all-reduces and
-reduce-scatters of ``configs/collectives``. The tables measure 8-bit integers and 16-bit floats. A
-time is the mean of both (of the logarithms) at sizes where latency prevails. Of larger messages
-only floats count, which programs reduce: switches of H100 add them, and not integers, so that 512
-MiB of integers run at 351 GB/s where as many floats run at 445.
+``python -m benchmarks.calibration.collective_curves FOLDER`` rewrites the all-reduces and reduce-
+scatters of ``configs/collectives`` from the tables of NCCL, and the curves of AMD's GPUs from the
+table of RCCL that XLA embeds. The tables of NCCL measure 8-bit integers and 16-bit floats. A time
+is the mean of both (of the logarithms) at sizes where latency prevails. Of larger messages only
+floats count, which programs reduce: switches of H100 add them, and not integers, so that 512 MiB of
+integers run at 351 GB/s where as many floats run at 445.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ _TABLES = {
     "B300_SXM": "b300_sxm", "GB200": "gb200", "GB300": "gb300",
     "RTX_PRO_6000": "rtx_pro_6000_server",
 }  # fmt: skip
+# The GPUs of XLA's table (``xla.CollectivePerfTable``), which has the whole buffer over the
+# time of all groups of a host, which run alongside.
+_XLA_TABLE = "collective_xla_perf_table_0.12.0.1.csv.xz"
+_XLA_DEVICES = {"MI300X": "gfx942", "MI355X": "gfx950"}
+_XLA_ELEMENT_BYTES = {"11": 4, "16": 2}  # f32 and bf16
 _REDUCTIONS = ("all_reduce", "reduce_scatter")
 _ELEMENT_BYTES = {"half": 2, "int8": 1}
 _LARGE_BYTES = 1 << 25
@@ -56,13 +62,39 @@ def read_times(text: str) -> dict[tuple[str, int], dict[int, dict[str, float]]]:
 
 def build_reduction_curve(times: _Times) -> dict[str, Any]:
     """Return the object of a curve, whose times do not fall with the size."""
-    from scipy.optimize import isotonic_regression
-
     mean_us: dict[int, float] = {}
     for size, by_type in sorted(times.items()):
         numbers = [by_type[key] for key in by_type if size < _LARGE_BYTES or key == "half"]
         if numbers:
-            mean_us[size] = math.exp(statistics.fmean(map(math.log, numbers)))
+            mean_us[size] = _compute_log_mean(numbers)
+    return _build_curve(mean_us)
+
+
+def _compute_log_mean(numbers: Sequence[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, numbers)))
+
+
+def read_xla_times(text: str, device: str) -> dict[tuple[str, int], dict[int, float]]:
+    """Return the mean times of XLA's table in us by collective and devices, and by bytes."""
+    times: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in csv.DictReader(io.StringIO(text)):
+        if row["device"] != device or not row["groups_x_devices"]:
+            continue
+        kind, devices = row["op"].replace("-", "_"), int(row["groups_x_devices"].partition("x")[2])
+        (shape,) = re.findall(r"\((\d+), \[([\d, ]*)\]\)", row["result_shape"])
+        size = _XLA_ELEMENT_BYTES[shape[0]] * math.prod(map(int, shape[1].split(",")))
+        size *= devices if kind == "reduce_scatter" else 1
+        gb_s = float(row["network_throughput_bytes_per_s"]) / 1e9
+        times[kind, devices][size].append(size / gb_s / 1e3)
+    return {
+        key: {size: _compute_log_mean(numbers) for size, numbers in sorted(by_size.items())}
+        for key, by_size in times.items()
+    }
+
+
+def _build_curve(mean_us: Mapping[int, float]) -> dict[str, Any]:
+    from scipy.optimize import isotonic_regression
+
     sizes = list(mean_us)
     logs = isotonic_regression([math.log(time) for time in mean_us.values()]).x
     rounded = [float(f"{math.exp(log):.4g}") for log in logs]
@@ -90,6 +122,13 @@ def main(arguments: Sequence[str]) -> None:
             if kind in _REDUCTIONS and str(devices) in data["curves"].get(kind, {}):
                 data["curves"][kind][str(devices)] = build_reduction_curve(by_size)
         path.write_text(_format_file(data))
+    text = read_file_text(folder / _XLA_TABLE)
+    for device, name in _XLA_DEVICES.items():
+        curves: dict[str, dict[str, Any]] = defaultdict(dict)
+        for (kind, devices), mean_us in sorted(read_xla_times(text, name).items()):
+            curves[kind][str(devices)] = _build_curve(mean_us)
+        path = _FOLDER / f"{device}.json"
+        path.write_text(_format_file(json.loads(path.read_text()) | {"curves": curves}))
 
 
 def _format_file(data: Mapping[str, Any]) -> str:

@@ -31,17 +31,17 @@ def simulate(folder, system, **options):
 def test_files(device):
     """Each file has a source, every kind of collective, and plausible times."""
     data = curves.load_curves(device)
-    assert "aiconfigurator" in data.source
+    assert "aiconfigurator" in data.source or "XLA embeds" in data.source
     assert set(data.curves) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
     for kind, curves_by_size in data.curves.items():
         assert [curve.devices for curve in curves_by_size] in ([2, 4], [2, 4, 8])
         times = [data.interpolate_collective(kind, 1 << size, 4)[0] for size in range(9, 29)]
         assert times == sorted(times)
         for curve in curves_by_size:
-            assert 1000 < curve.times_ns[0] < 100_000
+            assert 1000 < curve.times_ns[0] < 180_000  # RCCL on MI355X: an all-to-all of 8
             share = curve.sizes_bytes[-1] / curve.times_ns[-1] / data.device_gb_s
-            assert 0.15 < share < 1.4
-            assert 0 < curve.error < 0.2
+            assert 0.14 < share < 1.4  # pairs have one link of seven between MI300X
+            assert 0 < curve.error < 0.25
 
 
 def test_measured_points_are_met():
