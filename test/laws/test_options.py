@@ -31,11 +31,11 @@ import hespas
 from hespas.dialects.attrs import Cost
 from hespas.plugin import ir, walk_operations
 from hespas.workflows import run_plan
-from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS
 from hespas.workflows.planning.layout_space import LayoutRequest
 from hespas.workflows.planning.plan_search import OVERLAP, LayoutSearch, PlanOptions, plan_layouts
 from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.run_config import (
+    BOUNDED_OPTIONS,
     COMPILE_OPTIONS,
     NetworkOptions,
     RunConfig,
