@@ -407,7 +407,8 @@ def check_rule(figure: Figure, first: Any, second: Any, both: Any) -> None:
             both,
         )
     elif figure.rule == "largest":
-        assert both >= max(first, second), (figure.name, first, second, both)
+        is_no_sum = both < first + second
+        assert is_no_sum and both >= max(first, second), (figure.name, first, second, both)
     elif figure.rule == "same":
         assert first == second == both, figure.name
 
