@@ -35,6 +35,14 @@ MEASURING_GROUP = "estimators that measure"
 POOL_GROUP = "where cells run, and what is kept of them"
 COMPILE_OPTIONS = ("xla_optimize", "overlap")
 """The options of the compilation, which the run of a program that XLA has compiled cannot take."""
+BOUNDED_OPTIONS = (
+    "estimator", "keep_going", "overlap", "xla_optimize", "congestion", "curves", "between_hosts",
+    "slowdown", "network_model", "price_per_hour",
+)  # fmt: skip
+"""The options with which plans have bounds that are known not to exceed the estimates.
+
+Others, such as new ones, may make an estimate shorter.
+"""
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,13 @@ from hespas.workflows.pipelines import (
 from hespas.workflows.pipelines.pipeline_cells import PipelineCell, make_cell
 from hespas.workflows.pipelines.pipeline_study import PipelineRequest, compare_pipelines
 from hespas.workflows.pipelines.schedules import FORWARD, build_schedule
-from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS, LayoutRuns
+from hespas.workflows.planning.layout_programs import LayoutRuns
 from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow
 from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions, explain_plan
 from hespas.workflows.program_form import OVERLAP_OPTIONS
 from hespas.workflows.run_config import (
+    BOUNDED_OPTIONS,
     COMPILE_OPTIONS,
     EXCLUDED,
     RunConfig,

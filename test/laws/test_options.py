@@ -28,12 +28,14 @@ from support.plan_spaces import SpaceOutcome, compare_searches
 from support.tool_commands import ToolCommand, run_command
 
 import hespas
+from hespas.dialects.attrs import Cost
+from hespas.plugin import ir, walk_operations
 from hespas.workflows import run_plan
-from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS
 from hespas.workflows.planning.layout_space import LayoutRequest
 from hespas.workflows.planning.plan_search import OVERLAP, LayoutSearch, PlanOptions, plan_layouts
 from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.run_config import (
+    BOUNDED_OPTIONS,
     COMPILE_OPTIONS,
     NetworkOptions,
     RunConfig,
@@ -167,18 +169,37 @@ def has_effect(case: OptionCase, folder: Path) -> bool:
 
 @pytest.mark.long
 def test_other_rates_of_a_device_keep_the_settings_of_its_estimator(tmp_path: Path) -> None:
-    """Each sensitivity begins at the time that was estimated with all options."""
+    """Each sensitivity begins at the time that was estimated with all options.
+
+    The bands of the costs contain that time, too.
+    """
     for case in list_cases():
         if "." in case.option or case.option in RunOptions.model_fields:
             estimate = hespas.estimate(case.place_program(tmp_path), **case.options)
             replay = StepReplay(estimate.module, None)
             compute_s = estimate.to_run_result().figures["compute_s"]
             assert replay.base_step_s == pytest.approx(compute_s), case.title
+            check_bands(estimate.module, case.title)
             for rate in replay.base_estimator.list_device_rates():
                 times_ns = replay.estimate_all(rate.scale(1.0))
                 assert times_ns == pytest.approx(replay.estimate_all(replay.base_estimator)), (
                     case.title, rate.name,
                 )  # fmt: skip
+
+
+def check_bands(module: ir.Module, title: str) -> None:
+    """Check that the time of each cost is between the ends of its band, and of the shared part."""
+
+    def check_cost(op: ir.Operation) -> ir.WalkResult:
+        cost = Cost.read_from_op(op)
+        for side in ("", "shared_") if cost else ():
+            low_ns, high_ns = (getattr(cost, f"{side}{end}_ns") for end in ("low", "high"))
+            if low_ns is not None:
+                slack_ns = 1e-9 * cost.time_ns  # of sums
+                assert low_ns - slack_ns <= cost.time_ns <= high_ns + slack_ns, (title, cost)
+        return ir.WalkResult.ADVANCE
+
+    walk_operations(module.operation, check_cost)
 
 
 @pytest.mark.parametrize("model", ["flows", "astra"])

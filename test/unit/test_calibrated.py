@@ -713,6 +713,8 @@ def test_a_band_contains_the_time(parse, node):
     for op in kernels:
         cost = estimator.estimate(CostItem(op))
         assert cost.low_ns <= cost.time_ns <= cost.high_ns
+        if cost.shared_low_ns is not None:
+            assert cost.shared_low_ns <= cost.time_ns <= cost.shared_high_ns
 
 
 def test_a_band_is_chosen_by_time():

@@ -113,6 +113,8 @@ def test_a_program_without_communication_needs_no_simulation():
 def test_energy_says_what_it_is_made_from():
     most = derive(STATS, 1.0, NODE, WORK)
     assert (most.energy_j, most.energy_model) == (400, step_facts.AT_MOST)
+    long = derive(STATS, 2.0, NODE, WORK)
+    assert (long.average_power_w, long.energy_delay_js) == (100, 2 * 800)
     idle = derive(STATS, 1.0, replace(NODE, idle_w=20), WORK)
     assert (idle.energy_j, idle.energy_model) == (4 * (50 + 10), step_facts.LIMITS)
     totals = {**STATS["totals"], "energy_nj": 30e9}

@@ -154,7 +154,8 @@ def test_levels_of_a_step_and_what_is_missing():
     energy = estimate_step_energy(stats, 2.0, configs.load_node("TPUv4"))
     sent_bytes = 4 * 1.5e9 + 1e9
     assert energy.energy_network_j == pytest.approx(sent_bytes * 30e-12)
-    assert (energy.energy_compute_j, energy.energy_leakage_j) == (4, 80)
+    assert (energy.energy_compute_j, energy.energy_sram_j, energy.energy_leakage_j) == (4, 8, 80)
+    assert energy.energy_memory_j is None
     assert energy.energy_j == pytest.approx(4 + 8 + 80 + sent_bytes * 30e-12)
     assert energy.energy_model == f"{BY_LEVEL}; without memory"
 

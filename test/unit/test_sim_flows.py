@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -222,8 +222,32 @@ def test_an_algorithm_sends_and_reduces_what_its_collectives_need(name: str) -> 
             )
             least = pytest.approx(needed.get(kind, copies))
             assert sent == least or (sent > least.expected and not sends_least), (kind, count)
+            for reached in spread_contributions(rounds, count):
+                part = {"broadcast": reached[:, 0], "scatter": reached[:, 0]}
+                part |= {"reduce": reached[0], "gather": reached[0]}
+                assert part.get(kind, reached).all(), (kind, count)
             checked += 1
     assert checked
+
+
+def spread_contributions(rounds: Sequence[MessageRound], count: int) -> Iterator[np.ndarray]:
+    """Yield whose contributions each position has in the end, for each stream and each tree."""
+    for stream, tree in itertools.product(range(2), range(2)):
+        reached = np.eye(count, dtype=bool)
+        for one in rounds:
+            if one.sources is None or one.targets is None:  # each sends to all others
+                reached[:] = True
+                continue
+            streams, trees, levels = (
+                np.asarray(each) if len(each) else np.zeros_like(one.sources)
+                for each in (one.streams, one.trees, one.levels)
+            )
+            chosen = (streams == min(stream, streams.max())) & (trees == min(tree, trees.max()))
+            for level in [*np.unique(levels)] * one.repeats:
+                sent = np.flatnonzero(chosen & (levels == level))
+                before = reached.copy()
+                np.logical_or.at(reached, one.targets[sent], before[one.sources[sent]])
+        yield reached
 
 
 def test_an_algorithm_that_astra_sim_lacks_is_an_error_with_its_rules(

@@ -141,126 +141,158 @@ def test_rate_of_a_product(first, lhs, rhs, out, extra, unit, key, times) -> Non
     assert compute_op_work(op).parts == (WorkPart(unit, key, 1024 * times),)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "body", "expected"),
-    [
-        (  # i1 takes a byte, comparison runs at its operands' rate
-            "%a: tensor<100xf32>, %b: tensor<100xf32>",
-            "%0 = stablehlo.compare LT, %a, %b : "
-            "(tensor<100xf32>, tensor<100xf32>) -> tensor<100xi1>",
-            OpWork("loop", 800, 100, (WorkPart("vector", "f32", 100),)),
-        ),
-        (
-            "%p: tensor<100xi1>, %a: tensor<100xbf16>, %b: tensor<100xbf16>",
-            "%0 = stablehlo.select %p, %a, %b : tensor<100xi1>, tensor<100xbf16>",
-            OpWork("loop", 500, 200, (WorkPart("vector", "bf16", 100),)),
-        ),
-        (  # types below a byte are packed, to whole bytes
-            "%a: tensor<11xi4>",
-            "%0 = stablehlo.add %a, %a : tensor<11xi4>",
-            OpWork("loop", 12, 6, (WorkPart("vector", "i4", 11),)),
-        ),
-        (
-            "%a: tensor<100xi1>",
-            "%0 = stablehlo.convert %a : (tensor<100xi1>) -> tensor<100xf32>",
-            OpWork("loop", 100, 400, (WorkPart("vector", "f32", 100),)),
-        ),
-        (
-            "%a: tensor<100xf32>",
-            "%0 = stablehlo.exponential %a : tensor<100xf32>",
-            OpWork("loop", 400, 400, (), transcendentals=100),
-        ),
-        (
-            "%a: tensor<10xcomplex<f64>>",
-            "%0 = stablehlo.multiply %a, %a : tensor<10xcomplex<f64>>",
-            OpWork("loop", 320, 160, (WorkPart("vector", "f64", 60),)),
-        ),
-        (
-            "%a: tensor<10xcomplex<f64>>, %b: tensor<complex<f64>>",
-            "%0 = chlo.broadcast_multiply %a, %b : (tensor<10xcomplex<f64>>, tensor<complex<f64>>)"
-            " -> tensor<10xcomplex<f64>>",
-            OpWork("loop", 176, 160, (WorkPart("vector", "f64", 60),)),
-        ),
-        (
-            "%a: tensor<2x3xf32>",
-            "%0 = stablehlo.reshape %a : (tensor<2x3xf32>) -> tensor<6xf32>",
-            OpWork("free", 0, 0, ()),
-        ),
-        (  # the layout undoes the permutation: XLA moves nothing
-            "%a: tensor<2x3xf32>",
-            "%0 = stablehlo.transpose %a, dims = [1, 0] "
-            "{result_layout = dense<[0, 1]> : tensor<2xindex>} : "
-            "(tensor<2x3xf32>) -> tensor<3x2xf32>",
-            OpWork("free", 0, 0, ()),
-        ),
-        (
-            "%a: tensor<2x3xf32>",
-            "%0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>",
-            OpWork("transpose", 24, 24, ()),
-        ),
-        (
-            "%a: tensor<1000xf32>, %u: tensor<10xf32>, %i: tensor<i32>",
-            "%0 = stablehlo.dynamic_update_slice %a, %u, %i : "
-            "(tensor<1000xf32>, tensor<10xf32>, tensor<i32>) -> tensor<1000xf32>",
-            OpWork("copy", 44, 40, ()),
-        ),
-        (  # 50,000 rows, 5 read
-            "%a: tensor<50000x8xf32>, %i: tensor<5x1xi32>",
-            '%0 = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = '
-            "[1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
-            "slice_sizes = array<i64: 1, 8>}> : (tensor<50000x8xf32>, tensor<5x1xi32>) -> "
-            "tensor<5x8xf32>",
-            OpWork("gather", 180, 160, ()),
-        ),
-        (  # 2 rows, 5 read: no more than the table
-            "%a: tensor<2x8xf32>, %i: tensor<5x1xi32>",
-            '%0 = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = '
-            "[1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
-            "slice_sizes = array<i64: 1, 8>}> : (tensor<2x8xf32>, tensor<5x1xi32>) -> "
-            "tensor<5x8xf32>",
-            OpWork("gather", 84, 160, ()),
-        ),
-        (  # the comparator's operations, n log2 n times per row
-            "%a: tensor<4x8xf32>",
-            '%0 = "stablehlo.sort"(%a) <{dimension = 1 : i64}> ({'
-            "^bb0(%x: tensor<f32>, %y: tensor<f32>): %c = stablehlo.compare LT, %x, %y : "
-            "(tensor<f32>, tensor<f32>) -> tensor<i1>\nstablehlo.return %c : tensor<i1>}) : "
-            "(tensor<4x8xf32>) -> tensor<4x8xf32>",
-            OpWork("sort", 128, 128, (WorkPart("vector", "f32", 96),)),
-        ),
-        (
-            "%a: tensor<4xui64>",
-            "%0, %1 = stablehlo.rng_bit_generator %a, algorithm = PHILOX : "
-            "(tensor<4xui64>) -> (tensor<4xui64>, tensor<100xui32>)",
-            OpWork("rng", 32, 432, (WorkPart("vector", "i32", 2500),)),
-        ),
-        (
-            "%a: tensor<2x64xf32>",
-            "%0 = stablehlo.fft %a, type = RFFT, length = [64] : "
-            "(tensor<2x64xf32>) -> tensor<2x33xcomplex<f32>>",
-            OpWork("fft", 512, 528, (WorkPart("vector", "f32", 5 * 128 * 6 // 2),)),
-        ),
-        (  # each row meets one of the four groups
-            "%a: tensor<32x8xbf16>, %b: tensor<4x8x16xbf16>, %g: tensor<4xi32>",
-            '%0 = "chlo.ragged_dot"(%a, %b, %g) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<'
-            "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], "
-            "lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<32x8xbf16>, "
-            "tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<32x16xbf16>",
-            OpWork("gemm", 1552, 1024, (WorkPart("matrix", "bf16", 8192),)),
-        ),
-        (
-            "%a: tensor<8x16x4xf32>, %f: tensor<4xf32>",
-            '%0:3 = "stablehlo.batch_norm_training"(%a, %f, %f) <{epsilon = 1.0e-5 : f32, '
-            "feature_index = 2 : i64}> : (tensor<8x16x4xf32>, tensor<4xf32>, tensor<4xf32>) -> "
-            "(tensor<8x16x4xf32>, tensor<4xf32>, tensor<4xf32>)",
-            OpWork("reduction", 4128, 2080, (WorkPart("vector", "f32", 4096),), transcendentals=4),
-        ),
-    ],
-)
+OPS = [
+    (  # i1 takes a byte, comparison runs at its operands' rate
+        "%a: tensor<100xf32>, %b: tensor<100xf32>",
+        "%0 = stablehlo.compare LT, %a, %b : (tensor<100xf32>, tensor<100xf32>) -> tensor<100xi1>",
+        OpWork("loop", 800, 100, (WorkPart("vector", "f32", 100),)),
+    ),
+    (
+        "%p: tensor<100xi1>, %a: tensor<100xbf16>, %b: tensor<100xbf16>",
+        "%0 = stablehlo.select %p, %a, %b : tensor<100xi1>, tensor<100xbf16>",
+        OpWork("loop", 500, 200, (WorkPart("vector", "bf16", 100),)),
+    ),
+    (  # types below a byte are packed, to whole bytes
+        "%a: tensor<11xi4>",
+        "%0 = stablehlo.add %a, %a : tensor<11xi4>",
+        OpWork("loop", 12, 6, (WorkPart("vector", "i4", 11),)),
+    ),
+    (
+        "%a: tensor<100xi1>",
+        "%0 = stablehlo.convert %a : (tensor<100xi1>) -> tensor<100xf32>",
+        OpWork("loop", 100, 400, (WorkPart("vector", "f32", 100),)),
+    ),
+    (
+        "%a: tensor<100xf32>",
+        "%0 = stablehlo.exponential %a : tensor<100xf32>",
+        OpWork("loop", 400, 400, (), transcendentals=100),
+    ),
+    (
+        "%a: tensor<10xcomplex<f64>>",
+        "%0 = stablehlo.multiply %a, %a : tensor<10xcomplex<f64>>",
+        OpWork("loop", 320, 160, (WorkPart("vector", "f64", 60),)),
+    ),
+    (
+        "%a: tensor<10xcomplex<f64>>, %b: tensor<complex<f64>>",
+        "%0 = chlo.broadcast_multiply %a, %b : (tensor<10xcomplex<f64>>, tensor<complex<f64>>)"
+        " -> tensor<10xcomplex<f64>>",
+        OpWork("loop", 176, 160, (WorkPart("vector", "f64", 60),)),
+    ),
+    (
+        "%a: tensor<2x3xf32>",
+        "%0 = stablehlo.reshape %a : (tensor<2x3xf32>) -> tensor<6xf32>",
+        OpWork("free", 0, 0, ()),
+    ),
+    (  # the layout undoes the permutation: XLA moves nothing
+        "%a: tensor<2x3xf32>",
+        "%0 = stablehlo.transpose %a, dims = [1, 0] "
+        "{result_layout = dense<[0, 1]> : tensor<2xindex>} : "
+        "(tensor<2x3xf32>) -> tensor<3x2xf32>",
+        OpWork("free", 0, 0, ()),
+    ),
+    (
+        "%a: tensor<2x3xf32>",
+        "%0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>",
+        OpWork("transpose", 24, 24, ()),
+    ),
+    (
+        "%a: tensor<1000xf32>, %u: tensor<10xf32>, %i: tensor<i32>",
+        "%0 = stablehlo.dynamic_update_slice %a, %u, %i : "
+        "(tensor<1000xf32>, tensor<10xf32>, tensor<i32>) -> tensor<1000xf32>",
+        OpWork("copy", 44, 40, ()),
+    ),
+    (  # 50,000 rows, 5 read
+        "%a: tensor<50000x8xf32>, %i: tensor<5x1xi32>",
+        '%0 = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = '
+        "[1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
+        "slice_sizes = array<i64: 1, 8>}> : (tensor<50000x8xf32>, tensor<5x1xi32>) -> "
+        "tensor<5x8xf32>",
+        OpWork("gather", 180, 160, ()),
+    ),
+    (  # 2 rows, 5 read: no more than the table
+        "%a: tensor<2x8xf32>, %i: tensor<5x1xi32>",
+        '%0 = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = '
+        "[1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
+        "slice_sizes = array<i64: 1, 8>}> : (tensor<2x8xf32>, tensor<5x1xi32>) -> "
+        "tensor<5x8xf32>",
+        OpWork("gather", 84, 160, ()),
+    ),
+    (  # the comparator's operations, n log2 n times per row
+        "%a: tensor<4x8xf32>",
+        '%0 = "stablehlo.sort"(%a) <{dimension = 1 : i64}> ({'
+        "^bb0(%x: tensor<f32>, %y: tensor<f32>): %c = stablehlo.compare LT, %x, %y : "
+        "(tensor<f32>, tensor<f32>) -> tensor<i1>\nstablehlo.return %c : tensor<i1>}) : "
+        "(tensor<4x8xf32>) -> tensor<4x8xf32>",
+        OpWork("sort", 128, 128, (WorkPart("vector", "f32", 96),)),
+    ),
+    (
+        "%a: tensor<4xui64>",
+        "%0, %1 = stablehlo.rng_bit_generator %a, algorithm = PHILOX : "
+        "(tensor<4xui64>) -> (tensor<4xui64>, tensor<100xui32>)",
+        OpWork("rng", 32, 432, (WorkPart("vector", "i32", 2500),)),
+    ),
+    (
+        "%a: tensor<2x64xf32>",
+        "%0 = stablehlo.fft %a, type = RFFT, length = [64] : "
+        "(tensor<2x64xf32>) -> tensor<2x33xcomplex<f32>>",
+        OpWork("fft", 512, 528, (WorkPart("vector", "f32", 5 * 128 * 6 // 2),)),
+    ),
+    (  # each row meets one of the four groups
+        "%a: tensor<32x8xbf16>, %b: tensor<4x8x16xbf16>, %g: tensor<4xi32>",
+        '%0 = "chlo.ragged_dot"(%a, %b, %g) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<'
+        "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], "
+        "lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<32x8xbf16>, "
+        "tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<32x16xbf16>",
+        OpWork("gemm", 1552, 1024, (WorkPart("matrix", "bf16", 8192),)),
+    ),
+    (
+        "%a: tensor<8x16x4xf32>, %f: tensor<4xf32>",
+        '%0:3 = "stablehlo.batch_norm_training"(%a, %f, %f) <{epsilon = 1.0e-5 : f32, '
+        "feature_index = 2 : i64}> : (tensor<8x16x4xf32>, tensor<4xf32>, tensor<4xf32>) -> "
+        "(tensor<8x16x4xf32>, tensor<4xf32>, tensor<4xf32>)",
+        OpWork("reduction", 4128, 2080, (WorkPart("vector", "f32", 4096),), transcendentals=4),
+    ),
+    (
+        "%a: tensor<512xf32>, %i: tensor<f32>",
+        "%0:2 = chlo.scan(%a) inits (%i) dimension=0 attributes {is_reverse = false} {\n"
+        "^bb0(%x: tensor<f32>, %y: tensor<f32>): %s = stablehlo.add %x, %y : tensor<f32>\n"
+        "stablehlo.return %s, %s : tensor<f32>, tensor<f32>} : "
+        "(tensor<512xf32>, tensor<f32>) -> (tensor<512xf32>, tensor<f32>)",
+        OpWork("scan", 2052, 2052, (WorkPart("vector", "f32", 512),)),
+    ),
+    (  # a comparison with the threshold, and two levels of a tree of the four largest
+        "%a: tensor<4x16xf32>",
+        "%0:2 = chlo.top_k(%a, k = 4) : tensor<4x16xf32> -> (tensor<4x4xf32>, tensor<4x4xi32>)",
+        OpWork("sort", 256, 128, (WorkPart("vector", "f32", 3 * 64),)),
+    ),
+    (
+        "",
+        '%0 = "mhlo.xla.rng_get_and_update_state"() <{delta = 1 : i64}> : () -> tensor<2xui64>',
+        OpWork("rng", 16, 16, ()),
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "body", "expected"), OPS)
 def test_work_of_an_op(first, arguments: str, body: str, expected: OpWork) -> None:
     op = first(arguments, body)
     assert compute_op_work(op) == expected
     assert is_free_op(op) == expected.is_free
+
+
+def test_a_rule_that_no_op_of_stablehlo_has_is_tested() -> None:
+    """XLA's counts check the others (``test_work_oracle.py``), and values check fusions."""
+    ops_by_function: dict[object, list[str]] = {}
+    for name, rule in get_cost_rules().items():
+        if rule.group == "leaf" and name != "mhlo.fusion":
+            ops_by_function.setdefault(rule.work.__code__, []).append(name)
+    bodies = "\n".join(body for _, body, _ in OPS)
+    untested = [
+        names
+        for names in ops_by_function.values()
+        if not any(name.startswith("stablehlo.") or name in bodies for name in names)
+    ]
+    assert not untested, f"add cases of {untested}"
 
 
 CONFIG = r"{\22gemm_backend_config\22:{\22epilogue\22:\22%s\22,%s\22beta\22:0}}"

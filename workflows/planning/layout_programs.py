@@ -42,7 +42,7 @@ from hespas.workflows.planning.layout_space import (
     ProgramInterface,
 )
 from hespas.workflows.planning.program_sketch import SketchOp
-from hespas.workflows.run_config import RunConfig, RunOptions, list_changed_options
+from hespas.workflows.run_config import BOUNDED_OPTIONS, RunConfig, RunOptions, list_changed_options
 from hespas.workflows.studies import program_forms
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import (
@@ -60,11 +60,6 @@ FUNCTION = "hespas.workflows.planning.layout_builders:run_task"
 ONE_EACH = {BATCH: "1", ACCUMULATE: "1"}  # one sample of one microbatch for each batch shard
 SPLIT = "linear"  # of a GPU, which runs kernels and synchronous collectives in program order
 BOUNDED_ESTIMATORS = ("calibrated", "roofline")  # whose times bounds are known not to exceed
-# The options with which they are, too. Others, such as new ones, may make an estimate shorter.
-BOUNDED_OPTIONS = (
-    "estimator", "keep_going", "overlap", "xla_optimize", "congestion", "curves", "between_hosts",
-    "slowdown", "network_model", "price_per_hour",
-)  # fmt: skip
 
 
 @dataclass
