@@ -187,6 +187,8 @@ FREE_CALL_TARGETS = (
 # Custom calls of libraries, as regular expressions that match a whole target.
 CUBLAS_GEMM_CALL = r"__cublas\$(gemm|lt\$matmul(\$f8)?)"
 BLOCK_SCALED_CALL = r"__op\$block_scaled_dot|__cudnn\$blockScaledDot"  # jax.nn.scaled_matmul
+# Kernels of TransformerEngine that convert to few bits, by the functions of its C interface
+NARROWING_CALL = r"nvte_(compute_amax|quantize|hadamard_transform)\w*"
 GEMM_CALL = rf"{CUBLAS_GEMM_CALL}|__(onednn|cublas)\$matmul.*|{BLOCK_SCALED_CALL}"
 CONVOLUTION_CALL = r"__cudnn\$conv.*"
 ATTENTION_CALL = r"__cudnn\$fmha.*"

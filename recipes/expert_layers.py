@@ -18,7 +18,7 @@ from hespas.recipes.language_models import DecoderModel
 from hespas.recipes.layer_ops import ACTIVATIONS, apply_gate
 from hespas.recipes.layer_weights import BIAS
 from hespas.recipes.parallel import TOKENS, MeshParallelism
-from hespas.recipes.quantised_products import ProductScheme, multiply_weight
+from hespas.recipes.quantised_products import Scheme, multiply_weight
 from hespas.recipes.transformer_layer import Mlp, WeightGetter
 from hespas.support.errors import UsageError
 
@@ -37,7 +37,7 @@ class ExpertDispatch:
     capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25
 
     def make_mlp(
-        self, m: DecoderModel, p: MeshParallelism, rows: int, scheme: ProductScheme | None = None
+        self, m: DecoderModel, p: MeshParallelism, rows: int, scheme: Scheme | None = None
     ) -> Mlp:
         """Make the MLP of a layer with experts, of which a device has ``rows`` tokens.
 
@@ -69,7 +69,7 @@ def make_expert_mlp(
     m: DecoderModel,
     p: MeshParallelism,
     room: int | None,
-    scheme: ProductScheme | None = None,
+    scheme: Scheme | None = None,
     *,
     mask_capacity: float = 0.0,
 ) -> Mlp:
@@ -154,7 +154,7 @@ def _run_exchanged_tokens(
     hot: jax.Array,
     get: WeightGetter,
     room: int,
-    scheme: ProductScheme | None,
+    scheme: Scheme | None,
 ) -> jax.Array:
     """Send each token ``[t, e]`` to its experts' devices, run them, and send the results back.
 
@@ -199,7 +199,7 @@ def _run_masked_tokens(
     x: jax.Array,
     masks: jax.Array,
     get: WeightGetter,
-    scheme: ProductScheme | None,
+    scheme: Scheme | None,
 ) -> jax.Array:
     """Send tokens ``[b, s, e]`` to their experts, and sum the results, by products with masks.
 
@@ -218,7 +218,7 @@ def _run_experts_elsewhere(
     p: MeshParallelism,
     sent: jax.Array,
     get: WeightGetter,
-    scheme: ProductScheme | None,
+    scheme: Scheme | None,
 ) -> jax.Array:
     """Exchange tokens ``[n, c, e]`` with the devices of their experts, and run these."""
     x = p.exchange_parts(sent, "expert", split=0, concat=1)
@@ -273,7 +273,7 @@ def _get_expert_bias(p: MeshParallelism, get: WeightGetter, name: str) -> jax.Ar
 
 
 def _run_shared_experts(
-    m: DecoderModel, x: jax.Array, get: WeightGetter, scheme: ProductScheme | None
+    m: DecoderModel, x: jax.Array, get: WeightGetter, scheme: Scheme | None
 ) -> jax.Array:
     """Run the experts that see every token ``[t, e]``, as one MLP."""
     gate = multiply_weight(scheme, "te,ef->tf", x, get("shared_gate"))

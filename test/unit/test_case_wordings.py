@@ -184,6 +184,8 @@ def test_frameworks_are_read_by_their_words(text, name):
         ("TE", "MXFP8", None),
         ("Megatron-LM", "fp8 blockwise", None),
         ("TE", "nvfp4", None),
+        ("NeMo/Megatron-Core + TransformerEngine", "nvfp4 (TE)",
+         {"products": "nvfp4_te", "logits_dtype": "bf16"}),
         ("own", "mixed", None),
     ],
 )  # fmt: skip
