@@ -203,6 +203,7 @@ HOST_CALL = (
     r"xla_(ffi_)?(partitioned_)?python_(cpu|gpu)_callback|xla_python_callback|xla_buffer_python_.*"
     r"|SendToHost|RecvFromHost|io_callback|CallPythonCallback|tf_host_callback"
 )
+RAGGED_ROWS = "hespas_rows"  # frontend attribute of a ragged_dot: the rows that its groups have
 DECLARED_COST = "hespas_cost_estimate"  # frontend attribute, of Pallas kernels for GPUs
 SPLASH_KERNEL = r"splash_m[hq]a_(fwd|dkv|dq)(_\w+)?"  # the name of the kernel of an opaque call
 OPAQUE_KERNEL_CALL = r".*triton.*|tpu_custom_call|mosaic_gpu.*|AppleMLX.*"
