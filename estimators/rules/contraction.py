@@ -319,7 +319,8 @@ RULES = (
         ops=("stablehlo.dot",),
     ),
     CostRule(
-        _compute_ragged_dot_work, "gemm", "2 x rows x contracted x columns, each row once; of the rows that `hespas_rows` states",
+        _compute_ragged_dot_work, "gemm",
+        "2 x rows x contracted x columns, each row once; of the rows that `hespas_rows` states",
         *_BYTES,
         ops=("mhlo.ragged_dot", "chlo.ragged_dot"),
     ),
