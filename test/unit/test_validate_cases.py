@@ -757,7 +757,7 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"layers": "24+24"}, "model", "layers is '24\\+24', not a number"),
         ({"seq_len": "224x224x3"}, "sequence", "seq_len is '224x224x3'"),
         ({"precision": "nvfp4"}, "precision", r"computes in 'nvfp4'"),
-        ({"precision": "nvfp4", "framework": "NeMo + TE"}, "precision", "use --form fused"),
+        ({"precision": "nvfp4", "framework": "NeMo + TE"}, "compile", "no kernels that convert"),
         ({"parallelism": "pp=8;fsdp=2"}, "parallelism", "4 layers cannot fill 8 stages"),
         ({"parallelism": "cp=2;fsdp=8", "model": "gemma2-9b"}, "parallelism", "and windows"),
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),

@@ -98,7 +98,7 @@ def plan_case_program(
     )
     products = workload.options.get("products", "") if workload is not None else ""
     if is_compiled and products.startswith("nvfp4"):
-        outcome.reasons["precision"] = "XLA has no kernels that convert to 4 bits: use --form fused"
+        outcome.reasons["compile"] = "XLA has no kernels that convert to 4 bits"
     if workload is None or outcome.reasons:
         return outcome
     try:
