@@ -62,7 +62,8 @@ def count_copy_rounds(op: ir.Operation, devices: int) -> int:
     row_bytes = data.bytes // data.shape[0]
     load_bytes = min(math.gcd(row_bytes, _RAGGED_LOAD_BYTES), _RAGGED_LOAD_BYTES)
     blocks = min(max(offsets.shape[0], devices), _RAGGED_BLOCKS)
-    return math.ceil(data.bytes / (blocks * _RAGGED_THREADS * load_bytes))
+    moved_bytes = min(data.bytes, to_buffer_size(op.operands[1].type).bytes)
+    return math.ceil(moved_bytes / (blocks * _RAGGED_THREADS * load_bytes))
 
 
 def derive_comm_fields(op: ir.Operation) -> dict[str, Any]:
