@@ -21,7 +21,8 @@ def compute_comm_bytes(op: ir.Operation) -> tuple[int, int]:
     """Compute the bytes of the operands and of the results of a collective on one device.
 
     A copy between device and host counts what it moves. Of a ragged all-to-all the data and the
-    output count, and of a receive only the result: the send accounts for the message.
+    output count, as far as they fit in each other: devices send, on average, what others receive.
+    Of a receive only the result counts: the send accounts for the message.
 
     Raises:
         DynamicShape: A type has no static shape.
@@ -32,7 +33,8 @@ def compute_comm_bytes(op: ir.Operation) -> tuple[int, int]:
         moved_bytes = to_buffer_size(moved.type).bytes
         return moved_bytes, moved_bytes
     if name in RAGGED_CALL_TARGETS:
-        return to_buffer_size(op.operands[0].type).bytes, to_buffer_size(op.operands[1].type).bytes
+        data, output = (to_buffer_size(value.type).bytes for value in op.operands[:2])
+        return min(data, output), output
     operand_bytes = sum(to_buffer_size(value.type).bytes for value in op.operands)
     result_bytes = sum(to_buffer_size(value.type).bytes for value in op.results)
     return (0 if name == "recv" else operand_bytes), result_bytes
@@ -60,7 +62,8 @@ def count_copy_rounds(op: ir.Operation, devices: int) -> int:
     row_bytes = data.bytes // data.shape[0]
     load_bytes = min(math.gcd(row_bytes, _RAGGED_LOAD_BYTES), _RAGGED_LOAD_BYTES)
     blocks = min(max(offsets.shape[0], devices), _RAGGED_BLOCKS)
-    return math.ceil(data.bytes / (blocks * _RAGGED_THREADS * load_bytes))
+    moved_bytes = min(data.bytes, to_buffer_size(op.operands[1].type).bytes)
+    return math.ceil(moved_bytes / (blocks * _RAGGED_THREADS * load_bytes))
 
 
 def derive_comm_fields(op: ir.Operation) -> dict[str, Any]:

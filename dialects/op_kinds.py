@@ -187,6 +187,8 @@ FREE_CALL_TARGETS = (
 # Custom calls of libraries, as regular expressions that match a whole target.
 CUBLAS_GEMM_CALL = r"__cublas\$(gemm|lt\$matmul(\$f8)?)"
 BLOCK_SCALED_CALL = r"__op\$block_scaled_dot|__cudnn\$blockScaledDot"  # jax.nn.scaled_matmul
+# Kernels of TransformerEngine that convert to few bits, by the functions of its C interface
+NARROWING_CALL = r"nvte_(compute_amax|quantize|hadamard_transform)\w*"
 GEMM_CALL = rf"{CUBLAS_GEMM_CALL}|__(onednn|cublas)\$matmul.*|{BLOCK_SCALED_CALL}"
 CONVOLUTION_CALL = r"__cudnn\$conv.*"
 ATTENTION_CALL = r"__cudnn\$fmha.*"
@@ -201,6 +203,7 @@ HOST_CALL = (
     r"xla_(ffi_)?(partitioned_)?python_(cpu|gpu)_callback|xla_python_callback|xla_buffer_python_.*"
     r"|SendToHost|RecvFromHost|io_callback|CallPythonCallback|tf_host_callback"
 )
+RAGGED_ROWS = "hespas_rows"  # frontend attribute of a ragged_dot: the rows that its groups have
 DECLARED_COST = "hespas_cost_estimate"  # frontend attribute, of Pallas kernels for GPUs
 SPLASH_KERNEL = r"splash_m[hq]a_(fwd|dkv|dq)(_\w+)?"  # the name of the kernel of an opaque call
 OPAQUE_KERNEL_CALL = r".*triton.*|tpu_custom_call|mosaic_gpu.*|AppleMLX.*"

@@ -25,6 +25,7 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.contraction import (
     COMPLEX_FMAS,
     parse_conv_layout,
+    read_ragged_rows,
     select_matrix_rate,
     select_wider_operand,
 )
@@ -130,7 +131,7 @@ def _derive_product_sizes(
     if name == "dot":
         return _derive_contraction_sizes(lhs, rhs, (), (len(lhs.shape) - 1,))
     if name == "ragged_dot":
-        return _derive_ragged_sizes(list_operand_sizes(op)[2], result, multiply_adds)
+        return _derive_ragged_sizes(op, list_operand_sizes(op)[2], (lhs, result), multiply_adds)
     if name == "einsum":
         return _infer_sizes_from_elements(lhs, rhs, result, multiply_adds)
     if name in CONVOLUTIONS:
@@ -158,13 +159,21 @@ def _derive_contraction_sizes(
 
 
 def _derive_ragged_sizes(
-    groups: BufferSize, result: BufferSize, multiply_adds: int
+    op: ir.Operation, groups: BufferSize, values: tuple[BufferSize, BufferSize], multiply_adds: int
 ) -> _ProductSizes:
     """Divide the rows evenly among the groups, because the real sizes are data."""
+    lhs, result = values
     count = max(groups.elements, 1)
     n = max(result.shape[-1], 1)
     k = max(multiply_adds // max(result.elements, 1), 1)
-    return count, max(result.elements // n // count, 1), k, n
+    if read_ragged_rows(op) is None:
+        return count, max(result.elements // n // count, 1), k, n
+    dims = parse_number_fields(op.attributes["ragged_dot_dimension_numbers"])
+    contracting = dims.get("lhs_contracting_dimensions", ())
+    if set(contracting) & set(dims.get("lhs_ragged_dimensions", ())):
+        return count, max(result.elements // n // count, 1), k, n
+    k = max(math.prod([lhs.shape[d] for d in contracting]), 1)
+    return count, max(multiply_adds // (count * k * n), 1), k, n
 
 
 def _infer_sizes_from_elements(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from hespas.recipes.block_products import BlockScheme
 from hespas.recipes.language_models import DecoderModel
 from hespas.recipes.layer_weights import (
     ADAPTER_DOWN,
@@ -31,7 +32,7 @@ from hespas.recipes.layer_weights import (
     store_in_eight_bits,
 )
 from hespas.recipes.parallel import ShardedArray
-from hespas.recipes.quantised_products import ProductScheme
+from hespas.recipes.quantised_products import Scheme
 from hespas.support.errors import UsageError
 
 AdapterTargets = Literal["attention", "all"]
@@ -81,13 +82,15 @@ class LowRankAdapters:
         }
 
 
-def freeze_weights(weights: Tree, scheme: ProductScheme | None) -> Tree:
+def freeze_weights(weights: Tree, scheme: Scheme | None) -> Tree:
     """Store the weights of a model, which have the type of activations, for a scheme of products.
+
+    TransformerEngine stores no weights in 4 bits (fp4 parameters), but converts them in each step.
 
     Raises:
         UsageError: If products need other scales than one for each weight.
     """
-    if scheme is None:
+    if scheme is None or isinstance(scheme, BlockScheme):
         return weights
     if scheme.delayed or scheme.by_channel:
         raise UsageError(

@@ -19,6 +19,7 @@ from hespas.recipes.adapters import (
     freeze_weights,
     join_adapters,
 )
+from hespas.recipes.block_products import BlockScheme
 from hespas.recipes.delayed_scaling import DelayedScaling, make_histories
 from hespas.recipes.gradient_accumulation import (
     Loss,
@@ -44,7 +45,7 @@ from hespas.recipes.parallel import (
     check_mesh_axes,
     check_positive_options,
 )
-from hespas.recipes.quantised_products import PRODUCT_SCHEMES, ProductScheme
+from hespas.recipes.quantised_products import SCHEMES, ProductScheme, Scheme
 from hespas.recipes.remat_policies import REMAT_HELP, Remat
 from hespas.recipes.ring_products import RING_HELP
 from hespas.recipes.transformer import Decoder
@@ -63,7 +64,9 @@ MESH_AXES = MeshAxes(AXES)
 
 Partitioning = Literal["manual", "auto"]
 Optimiser = Literal["adamw", "lamb"]
-Products = Literal["fp8", "fp8_delayed", "fp8_rowwise", "fp8_static", "fp8_te", "int8"]
+Products = Literal[
+    "fp8", "fp8_delayed", "fp8_rowwise", "fp8_static", "fp8_te", "int8", "nvfp4", "nvfp4_te"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,8 @@ class TrainingOptions:
         Products | None, "type of products with weights, by default compute_dtype; fp8: one scale "
         "for an array, E4M3 and E5M2 for gradients; fp8_delayed: scales from earlier steps; "
         "fp8_static: constant scales but of gradients; fp8_te: scales that are known, operands "
-        "kept in 8 bits; fp8_rowwise, int8: one for each row"
+        "kept in 8 bits; fp8_rowwise, int8: one for each row; nvfp4: 4 bits, one for 16 elements, "
+        "for platform cuda; nvfp4_te: the same with TransformerEngine's transforms and rounding"
     ] = None  # fmt: skip
     logits_dtype: Annotated[Dtype, "type of the logits; the loss is computed in f32"] = "f32"
     vocab_tiles: Annotated[
@@ -123,12 +127,17 @@ class TrainingOptions:
             raise UsageError(
                 "option 'reduce_dtype' needs explicit collectives", remedy="use partitioning=manual"
             )
+        if isinstance(self.find_scheme(), BlockScheme) and not manual:
+            raise UsageError(
+                f"option 'products' is {self.products}, which needs explicit collectives",
+                remedy="use partitioning=manual",
+            )
         reduce_dtype = DTYPES[self.reduce_dtype] if self.reduce_dtype else None
         return MeshParallelism(mesh, manual=manual, reduce_dtype=reduce_dtype, **options)
 
-    def find_scheme(self) -> ProductScheme | None:
-        """Find the scheme of products in 8 bits; None if they have ``compute_dtype``."""
-        return PRODUCT_SCHEMES[self.products] if self.products else None
+    def find_scheme(self) -> Scheme | None:
+        """Find the scheme of products in few bits; None if they have ``compute_dtype``."""
+        return SCHEMES[self.products] if self.products else None
 
     def make_decoder(
         self,
@@ -201,7 +210,7 @@ class TrainingOptions:
             UsageError: If the step has other options that are not implemented with it.
         """
         scheme = self.find_scheme()
-        if scheme is None or not scheme.delayed:
+        if not isinstance(scheme, ProductScheme) or not scheme.delayed:
             return None
         if self.accumulate > 1 or self.zero1 or self.reduce_dtype is not None:
             raise UsageError(

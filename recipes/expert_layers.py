@@ -13,12 +13,14 @@ from typing import Annotated, Literal
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
 
+from hespas.dialects.op_kinds import RAGGED_ROWS
 from hespas.recipes.language_models import DecoderModel
 from hespas.recipes.layer_ops import ACTIVATIONS, apply_gate
 from hespas.recipes.layer_weights import BIAS
 from hespas.recipes.parallel import TOKENS, MeshParallelism
-from hespas.recipes.quantised_products import ProductScheme, multiply_weight
+from hespas.recipes.quantised_products import Scheme, multiply_weight
 from hespas.recipes.transformer_layer import Mlp, WeightGetter
 from hespas.support.errors import UsageError
 
@@ -30,14 +32,15 @@ class ExpertDispatch:
     """How tokens reach their experts: an option group of recipes."""
 
     dispatch: Annotated[
-        Literal["capacity", "masks", "dropless"],
+        Literal["capacity", "masks", "dropless", "ragged"],
         "how tokens reach experts: one by one, by products with masks, or sorted; with dropless "
-        "none beyond the capacity of an expert skips it",
+        "none beyond the capacity of an expert skips it, nor with ragged, which sends them to "
+        "buffers for the largest load",
     ] = "capacity"
     capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25
 
     def make_mlp(
-        self, m: DecoderModel, p: MeshParallelism, rows: int, scheme: ProductScheme | None = None
+        self, m: DecoderModel, p: MeshParallelism, rows: int, scheme: Scheme | None = None
     ) -> Mlp:
         """Make the MLP of a layer with experts, of which a device has ``rows`` tokens.
 
@@ -59,6 +62,10 @@ class ExpertDispatch:
             if scheme:
                 raise UsageError("option 'products' needs dispatch=capacity")
             return make_expert_mlp(m, p, None)
+        if self.dispatch == "ragged":
+            if scheme:
+                raise UsageError("option 'products' needs dispatch=capacity")
+            return make_expert_mlp(m, p, None, is_ragged=True)
         if self.dispatch == "masks":
             return make_expert_mlp(m, p, None, scheme, mask_capacity=self.capacity)
         room = math.ceil(min(rows, self.capacity * rows * m.top_k / m.experts))
@@ -69,9 +76,10 @@ def make_expert_mlp(
     m: DecoderModel,
     p: MeshParallelism,
     room: int | None,
-    scheme: ProductScheme | None = None,
+    scheme: Scheme | None = None,
     *,
     mask_capacity: float = 0.0,
+    is_ragged: bool = False,
 ) -> Mlp:
     """Make the MLP of a layer with experts, which also returns its balancing loss.
 
@@ -83,6 +91,7 @@ def make_expert_mlp(
         scheme: How products with the experts' weights are computed in 8 bits, if there is room.
         mask_capacity: The capacity of an expert relative to an even load, if products with masks
             send tokens; it then takes as many tokens of each sequence. 0 for no masks.
+        is_ragged: Whether all tokens, sorted by expert, are sent to the devices of ``expert``.
     """
 
     def run_expert_mlp(h: jax.Array, get: WeightGetter) -> tuple[jax.Array, jax.Array]:
@@ -98,7 +107,9 @@ def make_expert_mlp(
             masks = _make_masks(m, chosen, shares.astype(h.dtype), mask_capacity)
             out = _run_masked_tokens(m, p, x.reshape(h.shape), masks, get, scheme)
         else:
-            if room is None:
+            if is_ragged:
+                rows = _run_ragged_tokens(m, p, x, experts.reshape(-1), hot, get)
+            elif room is None:
                 rows = _run_sorted_tokens(m, p, x, experts.reshape(-1), hot, get)
             else:
                 rows = _run_exchanged_tokens(m, p, x, experts.reshape(-1), hot, get, room, scheme)
@@ -154,7 +165,7 @@ def _run_exchanged_tokens(
     hot: jax.Array,
     get: WeightGetter,
     room: int,
-    scheme: ProductScheme | None,
+    scheme: Scheme | None,
 ) -> jax.Array:
     """Send each token ``[t, e]`` to its experts' devices, run them, and send the results back.
 
@@ -199,7 +210,7 @@ def _run_masked_tokens(
     x: jax.Array,
     masks: jax.Array,
     get: WeightGetter,
-    scheme: ProductScheme | None,
+    scheme: Scheme | None,
 ) -> jax.Array:
     """Send tokens ``[b, s, e]`` to their experts, and sum the results, by products with masks.
 
@@ -218,7 +229,7 @@ def _run_experts_elsewhere(
     p: MeshParallelism,
     sent: jax.Array,
     get: WeightGetter,
-    scheme: ProductScheme | None,
+    scheme: Scheme | None,
 ) -> jax.Array:
     """Exchange tokens ``[n, c, e]`` with the devices of their experts, and run these."""
     x = p.exchange_parts(sent, "expert", split=0, concat=1)
@@ -248,7 +259,19 @@ def _run_sorted_tokens(
     order = jnp.argsort(experts)
     sizes = jnp.sum(hot, axis=0)
     rows = jnp.take(x, order // m.top_k, axis=0)
-    owners = jnp.take(experts, order)
+    rows = _run_grouped_rows(m, p, rows, jnp.take(experts, order), sizes, get)
+    return jnp.take(rows, jnp.argsort(order), axis=0)
+
+
+def _run_grouped_rows(
+    m: DecoderModel,
+    p: MeshParallelism,
+    rows: jax.Array,
+    owners: jax.Array,
+    sizes: jax.Array,
+    get: WeightGetter,
+) -> jax.Array:
+    """Run rows ``[r, e]``, sorted by their owners, through the experts of this device."""
 
     def multiply(rows: jax.Array, name: str) -> jax.Array:
         product = lax.ragged_dot(rows, get(name), sizes)
@@ -257,7 +280,53 @@ def _run_sorted_tokens(
         return product + jnp.take(_get_expert_bias(p, get, name), owners, axis=0)
 
     gate, up = multiply(rows, "gate"), multiply(rows, "up")
-    rows = multiply(apply_gate(m, gate, up), "down")
+    return multiply(apply_gate(m, gate, up), "down")
+
+
+def _run_ragged_tokens(
+    m: DecoderModel,
+    p: MeshParallelism,
+    x: jax.Array,
+    experts: jax.Array,
+    hot: jax.Array,
+    get: WeightGetter,
+) -> jax.Array:
+    """Send each token ``[t, e]`` to its experts' devices, without a limit, as MaxText.
+
+    A device has a buffer for the largest load, all choices of all tokens of the devices of
+    ``expert`` (sparse_matmul of MaxText's layers/moe.py). Everything runs on the whole buffer, but
+    the products: their kernels read the rows that were received, which are as many as a device
+    sends if the load is even.
+
+    Returns:
+        ``[t k, e]``.
+    """
+    devices = p.count_parts("expert")
+    local = m.experts // devices
+    order = jnp.argsort(experts)
+    rows = jnp.take(x, order // m.top_k, axis=0)
+    # The tokens that each device has for each expert, [d, n], and that d sends to each device.
+    counts = p.gather_rows(jnp.sum(hot, axis=0)[None], "expert")
+    sent = jnp.sum(counts.reshape(devices, devices, local), axis=-1)
+    here = p.get_part_index("expert")
+    room = len(x) * devices * min(local, m.top_k)
+    received = p.exchange_rows(rows, room, sent, "expert")
+    own = lax.dynamic_slice_in_dim(counts, here * local, local, axis=1)
+    owners = jnp.repeat(
+        jnp.arange(devices * local) % local, own.reshape(-1), total_repeat_length=room
+    )
+    local_order = jnp.argsort(owners)
+    with set_xla_metadata(**{RAGGED_ROWS: str(len(rows))}):
+        received = _run_grouped_rows(
+            m,
+            p,
+            jnp.take(received, local_order, axis=0),
+            jnp.take(owners, local_order),
+            jnp.sum(own, axis=0),
+            get,
+        )
+    back = jnp.take(received, jnp.argsort(local_order), axis=0)
+    rows = p.exchange_rows(back, len(rows), sent.T, "expert")
     return jnp.take(rows, jnp.argsort(order), axis=0)
 
 
@@ -273,7 +342,7 @@ def _get_expert_bias(p: MeshParallelism, get: WeightGetter, name: str) -> jax.Ar
 
 
 def _run_shared_experts(
-    m: DecoderModel, x: jax.Array, get: WeightGetter, scheme: ProductScheme | None
+    m: DecoderModel, x: jax.Array, get: WeightGetter, scheme: Scheme | None
 ) -> jax.Array:
     """Run the experts that see every token ``[t, e]``, as one MLP."""
     gate = multiply_weight(scheme, "te,ef->tf", x, get("shared_gate"))

@@ -53,7 +53,8 @@ def build(
     summed by products with masks, as by MaxText without ``sparse_matmul``. With
     ``dispatch=dropless`` none do: tokens are sorted by expert and multiplied by ``ragged_dot``,
     which needs platform cuda or tpu, as others multiply each token by every expert; ``expert`` does
-    not divide the mesh then.
+    not divide the mesh then. With ``dispatch=ragged`` it does: sorted tokens are sent to a buffer
+    for the largest load, as by MaxText with ``sparse_matmul``.
 
     Raises:
         UsageError: If the mesh does not divide the model.

@@ -363,6 +363,30 @@ class MeshParallelism:
         x = lax.all_to_all(x, axis, split_axis=split, concat_axis=concat, tiled=True)
         return checkpoint_name(x, RECEIVED)
 
+    def gather_rows(self, x: jax.Array, axis: str) -> jax.Array:
+        """Gather the rows of all devices along a mesh axis."""
+        return lax.all_gather(x, axis, tiled=True) if self.get_split_axes(axis) else x
+
+    def exchange_rows(self, x: jax.Array, room: int, sent: jax.Array, axis: str) -> jax.Array:
+        """Send rows, sorted by the device that gets them, and return a buffer of those received.
+
+        Args:
+            x: The rows of this device.
+            room: The rows of the buffer.
+            sent: How many rows each device sends to each, ``[devices, devices]``.
+            axis: The mesh axis of the devices.
+        """
+        if not self.get_split_axes(axis):
+            return lax.pad(x, jnp.zeros((), x.dtype), [(0, room - len(x), 0), (0, 0, 0)])
+        here = self.get_part_index(axis)
+        starts = jnp.cumsum(sent, axis=1) - sent  # of what a device sends, in its rows
+        places = jnp.cumsum(sent, axis=0) - sent  # of what a device gets, in its buffer
+        zeros = jnp.zeros((room, *x.shape[1:]), x.dtype)
+        buffer = self.mark_varying(zeros, *get_varying_axes(x))
+        numbers = (starts[here], sent[here], places[here], sent[:, here])
+        x = lax.ragged_all_to_all(x, buffer, *numbers, axis_name=axis)
+        return checkpoint_name(x, RECEIVED)
+
     def sum_over_axes(self, x: jax.Array, *axes: str) -> jax.Array:
         """Sum the values of all devices along the axes; does nothing to global arrays."""
         axes = self.get_split_axes(*axes)

@@ -21,9 +21,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
+from hespas.recipes.block_products import BLOCK_SCHEMES, QUANTISED, BlockScheme
 from hespas.support.errors import UsageError
-
-QUANTISED = "quantised"  # the name of operands in 8 bits that are kept for the gradients
 
 
 @dataclass(frozen=True)
@@ -198,9 +197,12 @@ PRODUCT_SCHEMES = {
 }
 
 
-def multiply_weight(
-    scheme: ProductScheme | None, formula: str, x: jax.Array, weight: Any
-) -> jax.Array:
+# How products with weights are computed in few bits; a recipe's option names one.
+Scheme = ProductScheme | BlockScheme
+SCHEMES: dict[str, Scheme] = PRODUCT_SCHEMES | BLOCK_SCHEMES
+
+
+def multiply_weight(scheme: Scheme | None, formula: str, x: jax.Array, weight: Any) -> jax.Array:
     """Multiply activations by a weight by a scheme, or without one in the type that they have.
 
     A ``QuantisedArray`` is a weight that is stored in 8 bits, which needs a scheme.

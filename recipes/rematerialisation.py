@@ -14,8 +14,8 @@ from typing import Any, get_args
 import jax
 from jax.ad_checkpoint import checkpoint_name
 
+from hespas.recipes.block_products import QUANTISED
 from hespas.recipes.parallel import RECEIVED
-from hespas.recipes.quantised_products import QUANTISED
 from hespas.recipes.remat_policies import (
     ACTIVATION_NAMES,
     OFFLOADED_POLICIES,

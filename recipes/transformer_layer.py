@@ -23,6 +23,7 @@ from hespas.recipes.attention_ops import (
     compute_fused_attention,
     compute_splash_attention,
 )
+from hespas.recipes.block_products import BlockScheme, FrozenWeight
 from hespas.recipes.cached_attention import compute_cached_attention
 from hespas.recipes.context_chunks import restore_token_order
 from hespas.recipes.delayed_scaling import PRODUCT_SCALES, gather_delayed_weight
@@ -38,7 +39,9 @@ from hespas.recipes.layer_ops import ACTIVATIONS, apply_gate, apply_norm
 from hespas.recipes.layer_weights import (
     ADAPTER_DOWN,
     ADAPTER_UP,
+    ATTENTION,
     BIAS,
+    DENSE,
     SCALE,
     Tree,
     get_weight_axes,
@@ -48,6 +51,7 @@ from hespas.recipes.quantised_products import (
     AdaptedWeight,
     ProductScheme,
     QuantisedArray,
+    Scheme,
     multiply_adapter,
     multiply_weight,
 )
@@ -67,7 +71,7 @@ class TransformerLayer:
     Attributes:
         mlp: What replaces the dense MLP in layers with experts.
         attention: ``dot_product``, or ``cudnn`` for cuDNN's fused causal attention.
-        scheme: How the products of layers with weights are computed in 8 bits; None in ``dtype``.
+        scheme: How the products of layers with weights are computed in few bits; None in ``dtype``.
         repeated_heads: Whether keys and values are copied for each head of the queries.
     """
 
@@ -76,7 +80,7 @@ class TransformerLayer:
     dtype: Any
     mlp: Mlp | None = None
     attention: str = "dot_product"
-    scheme: ProductScheme | None = None
+    scheme: Scheme | None = None
     repeated_heads: bool = False
 
     def __post_init__(self) -> None:
@@ -105,6 +109,9 @@ class TransformerLayer:
     def make_getter(self, w: Tree) -> WeightGetter:
         """Make the function that gathers a weight of ``w`` by its name."""
 
+        has_adapters = any(name.endswith(ADAPTER_DOWN) for name in w)
+        is_frozen = has_adapters and isinstance(self.scheme, BlockScheme)
+
         def gather_layer_weight(name: str) -> Any:
             if name + ADAPTER_DOWN not in w:
                 return gather_whole_weight(name)
@@ -112,12 +119,14 @@ class TransformerLayer:
             return AdaptedWeight(gather_whole_weight(name), *matrices)
 
         def gather_whole_weight(name: str) -> Any:
-            if self.scheme and name + PRODUCT_SCALES in w:
+            if isinstance(self.scheme, ProductScheme) and name + PRODUCT_SCALES in w:
                 return gather_delayed_weight(self.p, self.scheme, w, name, self.dtype)
             stored, scale = w[name], w.get(name + SCALE)
             dtype = self.dtype if scale is None else stored.dtype
             weight = self.p.gather_weight(stored, get_weight_axes(w, name), dtype)
-            return weight if scale is None else QuantisedArray(weight, scale, "")
+            if scale is not None:
+                return QuantisedArray(weight, scale, "")
+            return FrozenWeight(weight) if is_frozen and name in ATTENTION | DENSE else weight
 
         return gather_layer_weight
 

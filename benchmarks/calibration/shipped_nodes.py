@@ -159,7 +159,7 @@ def refit_node(node: NodeSpec, tables: list[MeasurementTable]) -> dict[str, Any]
             fits[kind] = fit | {"residual": make_class_monotone(kind, fit, peaks)}
         else:
             fits[kind] = fit
-    added = {kind: refitted.data["fits"][kind] for kind in refitted.fitted if kind not in old}
+    added = {kind: fit for kind, fit in refitted.data["fits"].items() if kind not in old}
     fits = dict(sorted((fits | added).items()))
     refitted_calibration = calibration | {"fits": fits}
     attention = fits.get("attention", {})

@@ -89,7 +89,7 @@ class CalibratedConfig(CompilerEstimateConfig):
 
     node: NodeSpec
     quantise: bool = setting(
-        False, "8-bit products quantise their left operand themselves, as in inference engines"
+        False, "products of 8 and 4 bits quantise their left operand, as in inference engines"
     )
     attention: str = setting(
         CUDNN,

@@ -23,8 +23,12 @@ from hespas.estimators.calibrated.device_constants import (
 )
 from hespas.estimators.product_shapes import MatrixProduct
 
-QUANTISED = "f8_quantised"  # the class of 8-bit products that quantise their left operand
-QUANTISE_BYTES = 4  # per element: two bytes are read for the scale, and again to convert
+SCALED_F4_BYTES = 9 / 16  # of an element of 4 bits with its share of a scale of 8 bits
+# The classes of products that quantise their left operand, and the bytes that they move for each of
+# its elements besides. For 8 bits, two bytes are read for the scale, and again to convert. For 4
+# bits the scale of the array is known: two bytes are read, and the values written with a scale for
+# each 16 (collector/vllm/collect_gemm.py of ai-dynamo/aiconfigurator).
+QUANTISE_BYTES = {"f8_quantised": 4.0, "f4_quantised": 2 + SCALED_F4_BYTES}
 COMPILER: ErrorCause = "compiler"  # constants from a compiler's estimates
 OVERLAP = 0.95  # kMemoryComputeParallelism of XLA's gpu_performance_model_base
 _LEAST_TILE = 32  # columns and inner elements of a tile: fewer of them take as long
@@ -110,6 +114,11 @@ class _ProductConditions:
     refetched_bytes: int | None = None
 
 
+def find_quantise_bytes(name: str) -> float:
+    """Return the bytes that a class moves for each element of an operand that it quantises."""
+    return next((moved for kind, moved in QUANTISE_BYTES.items() if name.endswith(kind)), 0.0)
+
+
 def estimate_product_time(
     constants: DeviceConstants,
     shape: MatrixProduct,
@@ -128,7 +137,7 @@ def estimate_product_time(
 
     Args:
         moved_bytes: The bytes that the kernel reads and writes.
-        quantise: Whether the kernel of an 8-bit product first quantises its left operand.
+        quantise: Whether the kernel of a product of 8 or 4 bits first quantises its left operand.
         sustained: Whether the board is at its power limit, as in a training step, where this was
             measured; otherwise the kernel runs alone.
         refetched_bytes: The bytes that the kernel reads again besides; None if they are not known.
@@ -250,8 +259,7 @@ def _estimate_type_time(
         moved_bytes += _count_operand_bytes(padded, key) - _count_operand_bytes(shape, key)
         padding = padded.n * padded.k / (shape.n * shape.k)
         k *= padded.k / shape.k
-    if fit.name.endswith(QUANTISED):
-        moved_bytes += QUANTISE_BYTES * shape.count * shape.m * shape.k
+    moved_bytes += find_quantise_bytes(fit.name) * shape.count * shape.m * shape.k
     read_bytes = moved_bytes
     if refetched_bytes is not None and fit.windowed_efficiency is not None:
         fit = replace(fit, efficiency=fit.windowed_efficiency)
@@ -460,8 +468,8 @@ def _select_product_fit(
         return next((fits[key] for key in keys if key in fits), None)
 
     bits = _BITS[key]
-    if quantise and bits == 8 and f"product.{QUANTISED}" in fits:
-        return fits[f"product.{QUANTISED}"], bits
+    if quantise and f"product.{key}_quantised" in fits:
+        return fits[f"product.{key}_quantised"], bits
     if unit == "vector" or key in ("f32", "f64"):
         fit = fits["product.f32"]
         return (fit if key == "f32" else fit.with_tags(TRANSFERRED)), 32

@@ -16,14 +16,17 @@ import functools
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import NamedTuple
 
-from hespas.dialects.mlir import cache_ir_function, ir
+from hespas.dialects.mlir import cache_ir_function, ir, read_frontend_text
+from hespas.dialects.op_kinds import RAGGED_ROWS
 from hespas.estimators.rules.base import (
     FMA_FLOPS,
     BufferSize,
     CostRule,
     OpWork,
+    UnknownCost,
     build_matrix_parts,
     build_vector_parts,
     count_read_bytes,
@@ -108,7 +111,12 @@ def _compute_dot_work(op: ir.Operation) -> OpWork:
 
 
 def _compute_ragged_dot_work(op: ir.Operation) -> OpWork:
-    """Count each row once: it is multiplied with one group, so groups add bytes only."""
+    """Count each row once: it is multiplied with one group, so groups add bytes only.
+
+    Rows that belong to no group are zeros of the result. How many do, the groups' sizes tell on the
+    device; a kernel that reads these alone has them stated as the frontend attribute
+    ``RAGGED_ROWS``.
+    """
     lhs, rhs = list_operand_sizes(op)[:2]
     out = to_buffer_size(op.results[0].type)
     dims = parse_number_fields(op.attributes["ragged_dot_dimension_numbers"])
@@ -116,7 +124,38 @@ def _compute_ragged_dot_work(op: ir.Operation) -> OpWork:
     count = out.elements * math.prod([lhs.shape[d] for d in contracting])
     if set(dims.get("lhs_ragged_dimensions", ())) & set(contracting):
         count //= max(out.shape[0], 1)  # the groups divide the contracted dimension
-    return _build_product_work(op, count, lhs, rhs, "gemm")
+    work = _build_product_work(op, count, lhs, rhs, "gemm")
+    stated = read_ragged_rows(op)
+    if stated is None:
+        return work
+    rows = math.prod([lhs.shape[d] for d in dims.get("lhs_ragged_dimensions", ())])
+    share = min(stated / max(rows, 1), 1.0)
+    work = _build_product_work(op, round(count * share), lhs, rhs, "gemm")
+    is_kept = not set(dims.get("lhs_ragged_dimensions", ())) & set(contracting)
+    unread = lhs.bytes + (0 if is_kept else rhs.bytes)
+    return replace(
+        work,
+        read_bytes=work.read_bytes - round((1 - share) * unread),
+        write_bytes=work.write_bytes - round((1 - share) * out.bytes if is_kept else 0),
+    )
+
+
+def read_ragged_rows(op: ir.Operation) -> int | None:
+    """Return how many rows of a ``ragged_dot`` belong to groups, if the program states it.
+
+    Raises:
+        UnknownCost: It states no number.
+    """
+    text = read_frontend_text(op, RAGGED_ROWS)
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise UnknownCost(
+            f"{RAGGED_ROWS} is '{text}', not a number of rows",
+            op=op,
+            remedy="state a whole number, or leave it out",
+        )
+    return int(text)
 
 
 def _compute_einsum_work(op: ir.Operation) -> OpWork:
@@ -280,7 +319,9 @@ RULES = (
         ops=("stablehlo.dot",),
     ),
     CostRule(
-        _compute_ragged_dot_work, "gemm", "2 x rows x contracted x columns, each row once", *_BYTES,
+        _compute_ragged_dot_work, "gemm",
+        "2 x rows x contracted x columns, each row once; of the rows that `hespas_rows` states",
+        *_BYTES,
         ops=("mhlo.ragged_dot", "chlo.ragged_dot"),
     ),
     CostRule(

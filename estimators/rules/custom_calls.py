@@ -27,6 +27,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.estimators.rules import library_calls, linalg_routines
 from hespas.estimators.rules.base import (
+    FMA_FLOPS,
     FREE,
     CostRule,
     NotALeaf,
@@ -40,7 +41,12 @@ from hespas.estimators.rules.base import (
     list_operand_sizes,
     to_buffer_size,
 )
-from hespas.estimators.rules.library_calls import CallConfig, count_output_bytes, find_config_value
+from hespas.estimators.rules.library_calls import (
+    CallConfig,
+    count_output_bytes,
+    find_config_value,
+    list_output_sizes,
+)
 from hespas.estimators.rules.numerics import build_random_work, build_top_k_work
 from hespas.estimators.rules.registry import (
     add_call_patterns,
@@ -166,6 +172,9 @@ def _parse_json_config(text: str) -> CallConfig:
     return value if isinstance(value, dict) else {}
 
 
+_HADAMARD_ROWS = 16  # of the matrices by which TransformerEngine transforms
+
+
 # Ops of a kernel that multiply matrices: of Triton, of Mosaic on TPUs, and of Mosaic on GPUs.
 _PRODUCT_WORDS = (b"dot", b"matmul", b"contract", b"mma")
 
@@ -254,6 +263,17 @@ def _compute_activation_work(op: ir.Operation, _: CallConfig) -> OpWork:
     return OpWork("loop", count_read_bytes(op), data.bytes, parts, data.elements)
 
 
+def _compute_narrowing_work(op: ir.Operation, _: CallConfig) -> OpWork:
+    """Count a search for the largest magnitude, or the conversion of each element of the result."""
+    data, target = to_buffer_size(op.operands[0].type), get_call_target(op)
+    narrow = [size for size in list_output_sizes(op) if size.bits <= 8]
+    converted = sum(size.elements for size in narrow)
+    parts = build_vector_parts("f32", 5 * converted if narrow else 2 * data.elements)
+    if "hadamard" in target:
+        parts += build_matrix_parts(data.key, FMA_FLOPS * _HADAMARD_ROWS * data.elements)
+    return OpWork("loop", count_read_bytes(op), count_output_bytes(op), parts)
+
+
 def _compute_softmax_work(op: ir.Operation, _: CallConfig) -> OpWork:
     """Count a softmax, or its derivative, which has no exponential."""
     data = to_buffer_size(op.results[0].type)
@@ -305,6 +325,13 @@ CALL_FAMILIES = (
     CallFamily(
         op_kinds.SOFTMAX_CALL, _compute_softmax_work, "`AwsNeuronSoftmax*`",
         "5 per element; forward 1 transcendental",
+    ),
+    CallFamily(
+        op_kinds.NARROWING_CALL, _compute_narrowing_work,
+        "`nvte_compute_amax`, `nvte_quantize`, `nvte_hadamard_transform_amax`, "
+        "`nvte_hadamard_transform_cast_fusion_columnwise`",
+        "2 per element of a search for the largest, 5 per element of 8 bits and less that is "
+        "written; 32 at the matrix rate per element of a Hadamard transform",
     ),
     CallFamily(
         op_kinds.TOP_K_CALL, _compute_top_k_work,

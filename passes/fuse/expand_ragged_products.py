@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import find_attribute, ir
+from hespas.dialects.mlir import find_attribute, ir, read_frontend_text
+from hespas.dialects.op_kinds import RAGGED_ROWS
 from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DIMENSIONS, DOT, PRECISION, DotOperand, make_dimension_numbers
@@ -27,14 +28,17 @@ EXPANSIONS = {"dense": "by every group", "grouped": "by their own, in one kernel
 class ExpandRaggedProductsPass(BlockPass):
     """Expand products of unequal groups of rows into products with every group.
 
-    Products whose groups are known by one list of sizes are expanded.
+    Products whose groups are known by one list of sizes are expanded, unless their rows are stated,
+    which a kernel of groups then reads alone.
     """
 
     name: ClassVar[str] = "expand-ragged-products"
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (RAGGED_DOT,)):
-            if len(get_static_shape(op.operands[2])) == 1:
+            if len(get_static_shape(op.operands[2])) == 1 and not read_frontend_text(
+                op, RAGGED_ROWS
+            ):
                 _expand_ragged_dot(op)
 
 

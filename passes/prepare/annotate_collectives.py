@@ -61,8 +61,8 @@ PERMUTE = "stablehlo.collective_permute"
 RECEIVE_NOTE = "the matching send accounts for the time"
 # Uneven sizes have no upper bound of the time: the device that receives the most ends last.
 RAGGED_NOTE = (
-    "upper bound of the bytes, not of the time: sizes are known only at run time, so the whole "
-    "operand is counted, as an even exchange"
+    "upper bound of the bytes, not of the time: sizes are known only at run time, so the "
+    "operand is counted, or the output if that is smaller, as an even exchange"
 )
 
 

@@ -615,12 +615,14 @@ def test_a_default_rate_is_at_the_types_own_share(parse):
     )
 
 
-def test_four_bits_take_bf16s_constants_by_bytes(parse):
+def test_four_bits_without_a_table_take_bf16s_constants_by_bytes(parse):
     node = configs.load_node("B200_180GB")
     assert "f4" in node.peaks_flops["matrix"]
     constants = DeviceConstants.from_node(node)
     fit = replace(constants.fits["product.bf16_sustained"], residual=None)
-    constants = replace(constants, fits={**constants.fits, "product.bf16_sustained": fit})
+    fits = {**constants.fits, "product.bf16_sustained": fit}
+    del fits["product.f4"]
+    constants = replace(constants, fits=fits)
     few, many = (
         estimate_product_time(constants, MatrixProduct(64, k, 64, 1, "f4", 0), 0.0)
         for k in (1024, 8192)

@@ -180,6 +180,30 @@ def test_what_has_no_shape_is_left_with_its_operations():
     assert one(text) == ([], {"bf16": 2 * 64 * 32 * 16})
 
 
+@pytest.mark.parametrize(
+    ("kinds", "dims", "product"),
+    [  # 16 of 64 rows belong to 4 groups
+        (("64x32", "4x32x16", "64x16"), ([1], [1], ", rhs_group_dimensions = [0]"), (4, 32, 16)),
+        (("64x32", "64x16", "4x32x16"), ([0], [0], ""), (32, 4, 16)),
+    ],
+)
+def test_stated_rows_of_unequal_groups_are_products_of_equal_ones(kinds, dims, product):
+    x, w, y = (f"tensor<{kind}xbf16>" for kind in kinds)
+    text = f"""%x: {x}, %w: {w}, %g: tensor<4xi32>) {{
+      %0 = "chlo.ragged_dot"(%x, %w, %g) <{{ragged_dot_dimension_numbers = #chlo.ragged_dot<
+        lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions =
+        {dims[0]}, rhs_contracting_dimensions = {dims[1]}, lhs_ragged_dimensions = [0]{dims[2]}>}}>
+        {{mhlo.frontend_attributes = {{hespas_rows = "16"}}}}
+        : ({x}, {w}, tensor<4xi32>) -> {y}"""
+    m, k, n = product
+    ops, _module = body(text)
+    work = compute_op_work(ops[0])
+    assert derive_matrix_product(ops[0], work) == whole(m, k, n, 4, "bf16", 16, 16)
+    moved = {"64x32": 16 * 32, "64x16": 16 * 16, "4x32x16": 4 * 32 * 16}
+    assert work.read_bytes == 2 * (moved[kinds[0]] + moved[kinds[1]]) + 4 * 4
+    assert work.write_bytes == 2 * moved[kinds[2]]
+
+
 def test_cudnn_call_has_a_shape_too():
     text = """%x: tensor<8x14x14x64xf16>, %w: tensor<32x3x3x64xf16>) {
       %0:2 = stablehlo.custom_call @__cudnn$convForward(%x, %w) {backend_config = "{}"}

@@ -650,10 +650,12 @@ def test_sinks_are_left_out_where_the_kernel_has_none():
     assert "sinks" not in plan_case().workload.options
 
 
-def test_experts_that_maxtext_sorts_tokens_for_are_those_of_a_device():
-    """It has a buffer for the largest load of any device, which no recipe has."""
+def test_experts_that_maxtext_sorts_tokens_for():
+    """With experts on other devices it has a buffer for the largest load of any device."""
     texts = {**DEEPSEEK, "ffn": "18432", "notes": "sparse_matmul=true, grouped GEMM"}
-    assert "sparse_matmul=true" in plan_case(64, **texts).reasons["parallelism"]
+    plan = plan_case(64, **texts)
+    assert plan.workload.options["dispatch"] == "ragged"
+    assert "each device receives as many tokens as it sends" in "; ".join(plan.assumptions)
     plan = plan_case(64, **{**texts, "parallelism": "fsdp=64"})
     assert plan.workload.options["dispatch"] == "dropless"
     assert not [text for text in plan.assumptions if "expert" in text]
@@ -755,6 +757,7 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"layers": "24+24"}, "model", "layers is '24\\+24', not a number"),
         ({"seq_len": "224x224x3"}, "sequence", "seq_len is '224x224x3'"),
         ({"precision": "nvfp4"}, "precision", r"computes in 'nvfp4'"),
+        ({"precision": "nvfp4", "framework": "NeMo + TE"}, "compile", "no kernels that convert"),
         ({"parallelism": "pp=8;fsdp=2"}, "parallelism", "4 layers cannot fill 8 stages"),
         ({"parallelism": "cp=2;fsdp=8", "model": "gemma2-9b"}, "parallelism", "and windows"),
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),

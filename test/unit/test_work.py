@@ -315,6 +315,33 @@ ATTENDED = 8 * sum(min(query + 1, 32) for query in range(128))
 
 CALLS = [
     (
+        "nvte_quantize",
+        "",
+        ("tensor<1x32x64xbf16>", "tensor<f32>"),
+        "tuple<tensor<1x32x64xf4E2M1FN>, tensor<1x32x4xf8E4M3FN>>",
+        OpWork(
+            "loop",
+            2 * 32 * 64 + 4,
+            32 * 64 // 2 + 32 * 4,
+            (WorkPart("vector", "f32", 5 * (32 * 64 + 32 * 4)),),
+        ),
+    ),
+    (
+        "nvte_hadamard_transform_amax",
+        "",
+        ("tensor<1x32x64xbf16>",),
+        "tuple<tensor<f32>, tensor<f32>>",
+        OpWork(
+            "loop",
+            2 * 32 * 64,
+            8,
+            (
+                WorkPart("vector", "f32", 2 * 32 * 64),
+                WorkPart("matrix", "bf16", 2 * 16 * 32 * 64),
+            ),
+        ),
+    ),
+    (
         "__cublas$lt$matmul",
         CONFIG % ("BIAS_RELU", DIMS),
         ("tensor<4x8xbf16>", "tensor<8x16xbf16>", "tensor<16xbf16>"),

@@ -18,7 +18,7 @@ import numpy as np
 
 from hespas.configs.calibration import AXES
 from hespas.estimators.calibrated.device_constants import BATCHED
-from hespas.estimators.calibrated.kernel_times import QUANTISE_BYTES, QUANTISED
+from hespas.estimators.calibrated.kernel_times import QUANTISE_BYTES, find_quantise_bytes
 from hespas.workflows.calibration.measurement_tables import (
     BANDS,
     LEAST_S,
@@ -48,7 +48,7 @@ _KNOTS_BY_CLASS: dict[str, dict[str, tuple[int, ...]]] = {
 _SMOOTH, _SMALL = 0.3, 0.03  # weights of second differences and of values in the correction
 # vLLM's layers in 8 bits take less time with more rows in 5 % of neighbouring rows of its tables,
 # by up to 49 % (H100: 257 x 51200 x 7168 in 541 us, 512 x 51200 x 7168 in 276 us): they may fall.
-_MEASURED_TO_FALL = QUANTISED
+_MEASURED_TO_FALL = tuple(QUANTISE_BYTES)
 _PROJECTIONS, _CONVERGED = 300, 1e-5  # of the correction to one with which no time falls
 # Classes that other boards and types use too: with these shares of the times of operations and of
 # bytes, and of the bytes. Boards with L4's table are faster than it, and products in bf16 on V100's
@@ -113,10 +113,11 @@ def _locate_point(row: KernelMeasurement) -> tuple[int, ...]:
 
 def _count_moved_bytes(row: KernelMeasurement) -> float:
     """Count the bytes moved, including quantisation of the left operand if it was measured."""
-    if not row.kind.endswith(QUANTISED):
+    quantise_bytes = find_quantise_bytes(row.kind)
+    if not quantise_bytes:
         return row.bytes
     batch, m, _, k = row.sizes
-    return row.bytes + QUANTISE_BYTES * batch * m * k
+    return row.bytes + quantise_bytes * batch * m * k
 
 
 def fit_kernel_class(

@@ -23,7 +23,7 @@ from hespas.estimators.calibrated.device_constants import (
     SUSTAINED,
     strip_variant,
 )
-from hespas.estimators.calibrated.kernel_times import QUANTISED
+from hespas.estimators.calibrated.kernel_times import QUANTISE_BYTES, SCALED_F4_BYTES
 from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
 
@@ -45,9 +45,14 @@ _SIZE_COUNTS = {
 }  # by family of classes
 
 _TYPES = {
-    "bfloat16": "bf16", "float16": "f16", "half": "f16", "fp8": QUANTISED, "int8": "i8",
+    "bfloat16": "bf16", "float16": "f16", "half": "f16", "fp8": "f8_quantised", "int8": "i8",
+    "nvfp4": "f4_quantised",
     "float32": "f32", "bf16": "bf16", "f16": "f16", "f32": "f32", "f8": "f8", "i8": "i8",
     "tf32": "tf32", "f64": "f64",
+}  # fmt: skip
+_ELEMENT_BYTES = {  # of operands; others have two
+    "f8_quantised": 1, "f4_quantised": SCALED_F4_BYTES, "f8": 1, "i8": 1, "f4": 0.5, "f32": 4,
+    "tf32": 4, "f64": 8,
 }  # fmt: skip
 _TUNED_TYPES = {"bf16": "bf16", "float8_e4m3fn": "f8", "int8": "i8", "fp4": "f4"}
 # Operands and result of XLA's table of products, which multiplies f32 as tf32.
@@ -221,7 +226,7 @@ def describe_kernel(kind: str, point: Sequence[float]) -> KernelMeasurement:
 def _build_product_measurement(
     key: str, batch: int, m: float, n: float, k: float, time_s: float, *, eager: bool
 ) -> KernelMeasurement:
-    size = {QUANTISED: 1, "f8": 1, "i8": 1, "f4": 0.5, "f32": 4, "tf32": 4, "f64": 8}.get(key, 2)
+    size = _ELEMENT_BYTES.get(key, 2)
     result = max(size, 2)
     moved = batch * (size * (m * k + k * n) + result * m * n)
     return KernelMeasurement(
@@ -246,7 +251,7 @@ def _parse_gemm_row(row: _CsvRow) -> KernelMeasurement | str:
 def _parse_sustained_gemm_row(row: _CsvRow) -> KernelMeasurement | str:
     """Parse a linear layer that was repeated until the board reached its power limit."""
     measurement = _parse_gemm_row(row)
-    if isinstance(measurement, str) or measurement.kind == f"product.{QUANTISED}":
+    if isinstance(measurement, str) or measurement.kind.endswith(tuple(QUANTISE_BYTES)):
         return "sustained products of 8 bits and less: no model"
     return replace(measurement, kind=measurement.kind + SUSTAINED)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from hespas.estimators.calibrated.device_constants import (
     strip_variant,
 )
 from hespas.estimators.calibrated.kernel_times import (
-    QUANTISED,
+    QUANTISE_BYTES,
     KernelTime,
     estimate_attention_time,
     estimate_product_time,
@@ -42,9 +42,11 @@ from hespas.workflows.calibration.measurement_tables import (
 _LEAST_POINTS = 25  # of a class; with fewer, too few shapes can be held out
 _ALIGNED_COLUMNS, _SINGLE_PASS_COLUMNS = 4, 1024
 _MOST_FASTER_THAN_PEAK = 0.02  # the share of rows above the peak rate that are single errors
-# Public tables of 8-bit products measure linear layers that quantise their input.
+# Those of 4 bits convert by a scale that is known: a kernel of its own, before the product.
 _F8, _F8_QUANTISED, _BF16 = "product.f8", "product.f8_quantised", "product.bf16"
+_F4, _F4_QUANTISED = "product.f4", "product.f4_quantised"
 _F8_NOTE = "constants of product.bf16 with the efficiency of product.f8_quantised; its band"
+_LEAST_PRODUCT = 0.5  # the least share of a measured layer that is the product itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,19 @@ def calibrate_node(
             f"no class of kernels can be fitted to the measurements ({reasons})",
             remedy="give more files, or more shapes",
         )
+    # Public tables of narrow products measure linear layers that quantise their input.
     if _F8_QUANTISED in fitted and _BF16 in fits and _F8 not in classes:
         fits[_F8] = _derive_bare_f8_fit(fits[_BF16], fits[_F8_QUANTISED])
+    if _F4_QUANTISED in fitted and "stream.loop" in fits and _F4 not in classes:
+        constants = DeviceConstants.from_node(replace(node, calibration={**data, "fits": fits}))
+        rows = list(_subtract_quantisation(constants, classes[_F4_QUANTISED]))
+        bare = fit_kernel_class(
+            rows,
+            look_up_peak_flops(node, _F4),
+            node.memory_bandwidth_bytes_per_s,
+            f"{sources[_F4_QUANTISED]}, less the time of stream.loop to quantise the left operand",
+        )
+        fits[_F4] = bare | {"tags": ["transferred"]}
     data["fits"] = dict(sorted(fits.items()))
     return NodeCalibration(data, tuple(fitted), skipped)
 
@@ -175,6 +188,22 @@ def _get_most_bandwidth(kind: str, fits: Mapping[str, Any]) -> float:
     if not kind.endswith(COMPILED):
         return 1.0
     return fits.get(strip_variant(kind), fits.get(_BF16, {})).get("bandwidth", 1.0)
+
+
+def _subtract_quantisation(
+    constants: DeviceConstants, layers: Iterable[KernelMeasurement]
+) -> Iterator[KernelMeasurement]:
+    """Yield the products of layers in 4 bits, without the kernel that quantises their input.
+
+    Its time is that of a stream of its bytes. Layers of which it takes most are left out.
+    """
+    for layer in layers:
+        batch, m, _, k = layer.sizes
+        moved = QUANTISE_BYTES["f4_quantised"] * batch * m * k
+        stream = estimate_stream_time(constants, constants.fits["stream.loop"], moved)
+        time_s = layer.time_s - stream.time_s
+        if time_s > _LEAST_PRODUCT * layer.time_s:
+            yield replace(layer, kind=_F4, time_s=time_s)
 
 
 def _derive_bare_f8_fit(bf16: Mapping[str, Any], quantised: Mapping[str, Any]) -> dict[str, Any]:
@@ -274,8 +303,8 @@ def estimate_measured_kernel(
     family, _, kind = measurement.kind.partition(".")
     if family == "product":
         batch, m, n, k = measurement.sizes
-        quantise = kind == QUANTISED
-        dtype = "f8" if quantise else strip_variant(kind)
+        quantise = kind in QUANTISE_BYTES
+        dtype = kind.removesuffix("_quantised") if quantise else strip_variant(kind)
         shape = MatrixProduct(m, k, n, batch, dtype, round(measurement.flops))
         return estimate_product_time(
             constants,

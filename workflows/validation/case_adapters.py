@@ -38,7 +38,7 @@ def choose_adapters(
     if reason := _explain_refusal(words, recipe, read_stage_counts(case)[0]):
         outcome.reasons["model"] = reason
         return {}
-    if precision.get("products", "fp8") not in ("fp8", "fp8_delayed", "fp8_static", "fp8_te"):
+    if precision.get("products", "fp8") in ("fp8_rowwise", "int8"):
         outcome.reasons["precision"] = "frozen weights have one scale each, not one for each row"
         return {}
     rank, targets = _read_rank(words), _read_targets(words)

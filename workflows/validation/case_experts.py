@@ -85,7 +85,7 @@ def choose_expert_dispatch(outcome: CaseOutcome) -> dict[str, str]:
 
     MaxText without ``sparse_matmul`` has products with masks (dense_matmul of its layers/moe.py),
     or, without a capacity, multiplies every token by every expert. With it, a device has a buffer
-    for all tokens of the devices of ``expert`` (sparse_matmul there), which no recipe has.
+    for all tokens of the devices of ``expert`` (sparse_matmul there).
     """
     case = outcome.case
     is_divided = case.read_axis_sizes().get("ep", 1) > 1
@@ -106,11 +106,10 @@ def choose_expert_dispatch(outcome: CaseOutcome) -> dict[str, str]:
         return {}
     if is_maxtext and _SORTED.search(case.words):
         if is_divided:
-            outcome.reasons["parallelism"] = (
-                "no program sends tokens without a limit to experts of other devices, as "
-                "sparse_matmul=true does"
+            outcome.assumptions.append(
+                "each device receives as many tokens as it sends, and products read these alone"
             )
-        return {"dispatch": "dropless"}
+        return {"dispatch": "ragged" if is_divided else "dropless"}
     if _UNLIMITED.search(case.words):
         outcome.assumptions.append(
             "each expert gets as many tokens, in products and messages of equal size"

@@ -59,6 +59,8 @@ def read_precision(outcome: CaseOutcome) -> dict[str, str]:
     name = _find_narrowest_type(text)
     if name == "fp8":
         options |= _choose_fp8_scheme(outcome, text)
+    elif name == "nvfp4" and _runs_transformer_engine(case):
+        options["products"] = _choose_block_scheme(outcome)
     elif name == "int8":
         options["products"] = "int8"
     elif name in _COMPUTE_TYPES:
@@ -127,11 +129,30 @@ def _choose_fp8_scheme(outcome: CaseOutcome, text: str) -> dict[str, str]:
     return {"products": scheme}
 
 
+def _choose_block_scheme(outcome: CaseOutcome) -> str:
+    """Choose how products in 4 bits are scaled, by TransformerEngine's default or as in MLPerf.
+
+    The submissions to MLPerf Training v5.1 leave out transforms, square blocks and random rounding
+    (mlcommons/training_results_v5.1@4da2d1c, config_common_fp4.sh: "Vanilla recipe"), and gather
+    weights in 16 bits (FP8_PARAM_GATHER=False).
+    """
+    outcome.assumptions.append("every layer in 4 bits; weights are converted for each microbatch")
+    if not re.match("mlcommons/training_results", outcome.case.get_text("source").lower()):
+        return "nvfp4_te"
+    outcome.assumptions.append("blocks of 4 bits without transforms and random rounding")
+    return "nvfp4"
+
+
 def _has_delayed_scales(case: TrainingCase, text: str) -> bool:
     """Return whether Megatron runs TransformerEngine's products with its default recipe."""
-    is_transformer_engine = re.search(r"\bte\b|transformer ?engine", case.words)
     is_current = re.search(r"current|tensor-?wise", text)
-    return bool(case.framework.is_megatron and is_transformer_engine and not is_current)
+    return _runs_transformer_engine(case) and not is_current
+
+
+def _runs_transformer_engine(case: TrainingCase) -> bool:
+    """Return whether Megatron runs TransformerEngine's products."""
+    is_named = re.search(r"\bte\b|transformer ?engine", case.words)
+    return bool(case.framework.is_megatron and is_named)
 
 
 def choose_optimiser_state(outcome: CaseOutcome, precision: Mapping[str, str]) -> dict[str, str]:

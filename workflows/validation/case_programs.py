@@ -96,6 +96,9 @@ def plan_case_program(
         if depth
         else _plan_decoder(outcome, changes, FUSED_ATTENTION[compiler])
     )
+    products = workload.options.get("products", "") if workload is not None else ""
+    if is_compiled and products.startswith("nvfp4"):
+        outcome.reasons["compile"] = "XLA has no kernels that convert to 4 bits"
     if workload is None or outcome.reasons:
         return outcome
     try:

@@ -87,8 +87,8 @@ module @types {
     // LONG: stablehlo.dot_general{{.*}}bound = "power"{{.*}} latency_ns = 642875.3476{{.*}} tag = "transferred"
     %7 = stablehlo.dot_general %x8, %x9, contracting_dims = [1] x [0] : (tensor<4096x4096xf8E4M3FN>, tensor<4096x4096xf8E4M3FN>) -> tensor<4096x4096xbf16>
     // CHECK: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 1245105.9741{{.*}} tag = "transferred"
-    // B200: stablehlo.dot_general{{.*}}bound = "power"{{.*}} latency_ns = 25936.7348{{.*}} tag = "transferred"
-    // LIMIT: stablehlo.dot_general{{.*}}bound = "power"{{.*}} latency_ns = 33223.2344{{.*}} tag = "transferred"
+    // B200: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 36623.1337{{.*}} tag = "transferred"
+    // LIMIT: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 36623.1337{{.*}} tag = "transferred"
     // L40S: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 347018.5242{{.*}} tag = "transferred"
     // MI300X: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 113616.5290{{.*}} tag = "transferred"
     // TPU7x: stablehlo.dot_general{{.*}}bound = "compute"{{.*}} latency_ns = 39241.4181{{.*}} tag = "transferred"

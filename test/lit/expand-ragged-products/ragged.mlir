@@ -103,3 +103,17 @@ module @both {
     return %0, %1 : tensor<2x512x32xf32>, tensor<8x2x64x32xf32>
   }
 }
+
+// -----
+
+/// A product whose rows are stated is one of a kernel that reads these alone, which the framework has.
+
+// CHECK-LABEL: module @stated
+module @stated {
+  // CHECK-NOT: dot_general
+  // CHECK: ragged_dot
+  func.func @main(%x: tensor<512x64xbf16>, %w: tensor<8x64x32xbf16>, %s: tensor<8xi32>) -> tensor<512x32xbf16> {
+    %0 = "chlo.ragged_dot"(%x, %w, %s) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> {mhlo.frontend_attributes = {hespas_rows = "64"}} : (tensor<512x64xbf16>, tensor<8x64x32xbf16>, tensor<8xi32>) -> tensor<512x32xbf16>
+    return %0 : tensor<512x32xbf16>
+  }
+}
