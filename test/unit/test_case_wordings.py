@@ -161,6 +161,7 @@ def test_activations_of_unknown_names_are_not_read():
         ("MaxText (JAX/XLA:TPU)", "maxtext"),
         ("Megatron-LM core 0.14, TE 2.11", "megatron"),
         ("NeMo", "nemo"),
+        ("PyTorch FSDP2 (NeMo Automodel)", "automodel"),
         ("PyTorch torchtitan FSDP+compile", "torchtitan"),
         ("PyTorch FSDP + FlashAttention (Composer)", "composer"),
         ("PyTorch (21.11), LAMB, nvFuser", "pytorch"),

@@ -22,6 +22,7 @@ from hespas.workflows.studies.study_output import format_csv
 from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
 from hespas.workflows.validation.case_experts import read_expert_sizes
 from hespas.workflows.validation.case_flags import read_combine_flags
+from hespas.workflows.validation.case_kernels import choose_attention_library
 from hespas.workflows.validation.case_models import FAMILIES
 from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_rematerialisation import REMAT_POLICIES
@@ -29,6 +30,7 @@ from hespas.workflows.validation.prediction_scores import COLUMNS, MeasuredCell,
 from hespas.workflows.validation.training_cases import (
     REQUIRED,
     CaseOptions,
+    CaseOutcome,
     TrainingCase,
     is_case_table,
     read_training_cases,
@@ -422,6 +424,145 @@ def test_nemo_overlaps_and_sums_gradients_in_16_bits():
     current = plan_case(framework=framework, precision="fp8 current scaling (TE)")
     assert current.workload.options["products"] == "fp8"
     assert not plan_case(framework="Megatron-LM core 0.14").case.framework.overlaps_updates
+
+
+AUTOMODEL = {
+    "framework": "PyTorch FSDP2 (NeMo Automodel)",
+    "remat": "see the YAML in examples/llm_benchmark",
+    "notes": "TE + DeepEP; balanced routing, no gradient clipping",
+}  # fmt: skip
+UNSIZED = dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "ffn", "vocab"), "")
+SIZED = re.compile("llama|qwen2")  # models of the row's own dimensions
+PARTS = "attention_input,out_proj,mlp_input"
+
+
+def plan_automodel(model, devices=16, **texts):
+    sizes = {} if SIZED.match(model) else UNSIZED
+    return plan_case(devices, **{**AUTOMODEL, **sizes, "model": model, **texts})
+
+
+@pytest.mark.parametrize(
+    ("model", "parallelism", "remat", "file"),
+    [
+        ("deepseek3-671b", "fsdp=16;ep=16", "full", "deepseek/deepseek_v3_te_deepep"),
+        ("kimi-k2-1t", "fsdp=16;ep=16", "full", "kimi/kimi_k2_te_deepep"),
+        ("qwen3-30b-a3b", "fsdp=16;ep=16", "full", "qwen/qwen3_moe_30b_te_deepep"),
+        ("gpt-oss-120b", "fsdp=16;ep=16", "eager", "gpt_oss/gptoss_120b_te_deepep"),
+        ("gpt-oss-20b", "fsdp=16;ep=16", "eager", "gpt_oss/gptoss_20b_te_deepep"),
+        (
+            "llama3.1-70b-lora", "fsdp=8;tp=2", PARTS,
+            "llama3_3/custom_llama3_3_70b_instruct_peft_benchmark",
+        ),
+        (
+            "llama3.1-70b", "fsdp=16", PARTS,
+            "llama3_3/custom_llama3_1_70b_pretrain_benchmark_8nodes",
+        ),
+        ("llama3-8b-lora", "fsdp=16", "eager_weights", "llama3_1/llama3_1_8b_peft_benchmark"),
+        ("qwen2.5-32b-lora", "fsdp=8;tp=2", PARTS, "qwen/custom_qwen2_5_32b_peft_benchmark"),
+    ],
+)  # fmt: skip
+def test_benchmarks_of_automodel_say_what_is_computed_again(model, parallelism, remat, file):
+    plan = plan_automodel(model, parallelism=parallelism)
+    assert not plan.reasons
+    assert plan.workload.options["remat"] == remat
+    named = f"NVIDIA-NeMo/Automodel@36044ad examples/llm_benchmark/{file}.yaml"
+    assert any(text.startswith("rematerialisation") and named in text for text in plan.assumptions)
+    stated = plan_automodel(model, parallelism=parallelism, remat="full")
+    assert stated.workload.options["remat"] == "full"
+    assert not any("rematerialisation" in text for text in stated.assumptions)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [{"model": "llama3-3b"}, {"model": "gpt-oss-20b", "hardware": "GB200"}],
+)
+def test_files_of_automodel_that_are_not_known_are_a_reason(texts):
+    plan = plan_automodel(**texts)
+    assert "no benchmark that is known" in plan.reasons["remat"]
+    plan = plan_automodel("llama3-3b", remat="default")
+    assert plan.workload.options["remat"] == "eager_weights"
+    assert "rematerialisation none, the default of automodel" in plan.assumptions
+
+
+def test_automodel_keeps_weights_and_moments_in_the_type_of_the_checkpoint():
+    names = (
+        "weights_dtype",
+        "moments_dtype",
+        "reduce_dtype",
+        "accumulator_dtype",
+        "master",
+        "clip",
+    )
+
+    def plan_state(devices, model, **texts):
+        options = plan_automodel(model, devices, **texts).workload.options
+        return {name: options[name] for name in names if name in options}
+
+    narrow = {"weights_dtype": "bf16", "moments_dtype": "bf16", "clip": "0"}
+    sums = {"accumulator_dtype": "bf16"}
+    alone = plan_state(1, model="llama3-8b-lora", parallelism="fsdp=1")
+    assert alone == {**narrow, **sums}
+    divided = plan_state(8, model="qwen2.5-32b-lora", parallelism="fsdp=4;tp=2")
+    assert divided == {**narrow, "reduce_dtype": "f32"}
+    # FSDP2 divides no expert if the devices of experts are all devices
+    experts = plan_state(8, model="gpt-oss-20b", parallelism="fsdp=8;ep=8")
+    assert experts == {**narrow, **sums, "reduce_dtype": "f32"}
+    # TransformerEngine's FusedAdam has moments in f32
+    wide = plan_state(16, model="llama3.1-70b", parallelism="fsdp=16", notes="mock data")
+    assert wide == {"weights_dtype": "bf16", "reduce_dtype": "f32"}
+
+
+def test_automodel_compiles_the_layers_of_some_benchmarks():
+    def plan_kernels(devices, model, **texts):
+        options = plan_automodel(model, devices, **texts).workload.options
+        return options.get("eager"), options.get("fsdp_copies"), options.get("ring_products")
+
+    single = plan_kernels(1, model="llama3-8b-lora", parallelism="fsdp=1")
+    assert single == ("true", None, None)
+    compiled = plan_kernels(8, model="qwen2.5-32b-lora", parallelism="fsdp=4;tp=2")
+    assert compiled == (None, "true", None)
+    asynchronous = plan_kernels(8, model="llama3.1-70b-lora", parallelism="fsdp=4;tp=2")
+    assert asynchronous == (None, "true", "true")
+    many = plan_automodel("llama3-8b-lora", 8, parallelism="fsdp=8")
+    assert "operators are fused, as by torch.compile" in many.assumptions
+
+
+def test_automodel_notes_collectives_that_it_has_less_often():
+    texts = {"parallelism": "fsdp=8;ep=8", "per_device_batch": "8", "grad_accum": "4"}
+    plan = plan_automodel("qwen3-30b-a3b", 8, **texts)
+    assert plan.workload.options["spread_weights"] == "true"
+    reduced, gathered = (
+        "gradients reduce-scattered for each microbatch, not once in a step",
+        "weights gathered for each pass of each microbatch, not once in a step",
+    )
+    assert {reduced, gathered} <= set(plan.assumptions)
+    plan = plan_automodel("gpt-oss-20b", 8, **texts)
+    assert reduced in plan.assumptions and gathered not in plan.assumptions
+    plan = plan_automodel("llama3-8b-lora", 1, **{**texts, "parallelism": "fsdp=1"})
+    assert not {reduced, gathered} & set(plan.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("model", "library"),
+    [
+        ("deepseek3-671b", "cudnn"),
+        ("gpt-oss-20b", "flash-attention-2"),
+        ("llama3-8b-lora", "flash-attention-2"),
+    ],
+)
+def test_attention_of_automodel_is_that_of_its_benchmark(model, library):
+    outcome = CaseOutcome(make_case(model=model, **AUTOMODEL))
+    assert choose_attention_library(outcome, "H100_80GB") == library
+    is_flex = any("FlexAttention" in text for text in outcome.assumptions)
+    assert is_flex == (model == "gpt-oss-20b")
+
+
+def test_pipelines_whose_gradients_are_not_clipped_have_no_norm():
+    texts = {"parallelism": "fsdp=4;pp=4;vp=2;ep=4", "grad_accum": "4", "per_device_batch": "1"}
+    plan = plan_automodel("deepseek3-671b", **texts)
+    assert plan.stage_workloads[0]["update"].options["clip"] == "0"
+    assert not any("clipped" in text for text in plan.assumptions)
+    assert not plan.case.framework.overlaps_updates
 
 
 def test_layers_are_a_loop_unless_the_row_says_otherwise():

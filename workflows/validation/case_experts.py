@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hespas.recipes.published_models import MODELS
-from hespas.workflows.validation.case_frameworks import MAXTEXT
+from hespas.workflows.validation.case_frameworks import AUTOMODEL, MAXTEXT
 
 if TYPE_CHECKING:
     from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
@@ -71,7 +71,7 @@ def choose_weight_division(case: TrainingCase, mesh: Mapping[str, int]) -> dict[
     and so does FSDP2, whose devices are those of the experts as well. The programs of stages of a
     pipeline have no such weights.
     """
-    is_divided = case.framework.name == MAXTEXT or "fsdp2" in case.words
+    is_divided = case.framework.name in (MAXTEXT, AUTOMODEL) or "fsdp2" in case.words
     has_stages = case.read_axis_sizes().get("pp", 1) > 1
     is_spread = is_divided and mesh.get("expert", 1) > 1 and not has_stages
     return {"spread_weights": "true"} if is_spread else {}

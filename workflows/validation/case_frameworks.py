@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MAXTEXT, MEGATRON, TORCHTITAN, COMPOSER = "maxtext", "megatron", "torchtitan", "composer"
 T5X, PAXML, AXLEARN, NEMO = "t5x", "paxml", "axlearn", "nemo"
+AUTOMODEL = "automodel"
 
 # PyTorch's selective checkpoint of operators keeps every second linear layer of a block and the
 # output of attention (torchtitan: distributed/activation_checkpoint.py).
@@ -69,6 +70,10 @@ class TrainingFramework:
 # gradients in bf16, and overlap these sums and the gathers of weights with compute
 # (grad_reduce_in_fp32 of NVIDIA/NeMo; mlcommons/training_results_v4.0 NVIDIA/benchmarks/gpt3/
 # implementations/nemo/conf/optim/distributed_fused_adam.yaml). Rows name it before Megatron.
+# NeMo Automodel has nothing of Megatron Core: it trains by PyTorch's FSDP2, and computes nothing
+# again unless its configuration says so (``activation_checkpointing`` of FSDP2Config in
+# NVIDIA-NeMo/Automodel@36044ad nemo_automodel/components/distributed/config.py). Norms, rotations
+# and activations are one kernel each, of TransformerEngine or Liger.
 FRAMEWORKS = (
     TrainingFramework(MAXTEXT, "maxtext", uses_xla=True, default_remat="full"),
     TrainingFramework(
@@ -79,6 +84,10 @@ FRAMEWORKS = (
     TrainingFramework(
         TORCHTITAN, "torchtitan", is_eager=True, is_pytorch=True,
         default_remat=OPERATOR_POLICY, selective_remat=OPERATOR_POLICY,
+    ),
+    TrainingFramework(
+        AUTOMODEL, "automodel", is_eager=True, is_pytorch=True, is_unfused=True,
+        default_remat="none",
     ),
     TrainingFramework(
         NEMO, "nemo", is_eager=True, is_megatron=True, default_remat="none",

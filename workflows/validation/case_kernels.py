@@ -15,7 +15,9 @@ from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibra
 from hespas.frontends.export.program_source import DECODERS
 from hespas.recipes.published_models import MODELS
 from hespas.support.errors import HespasError
+from hespas.workflows.validation.case_automodel import find_automodel_benchmark
 from hespas.workflows.validation.case_frameworks import (
+    AUTOMODEL,
     AXLEARN,
     COMPOSER,
     MAXTEXT,
@@ -84,6 +86,11 @@ def choose_attention_library(outcome: CaseOutcome, node: str) -> str:
     of FlashAttention, and nodes on which the rates of the library are not known, have cuDNN's.
     """
     case = outcome.case
+    benchmark = find_automodel_benchmark(case)
+    if benchmark is not None and benchmark.attention == "te":
+        return CUDNN
+    if benchmark is not None and benchmark.attention == "flex":
+        outcome.assumptions.append("the rates of FlexAttention are not known")
     if _SECOND_VERSION.search(case.words):
         library = "flash-attention-2"
     elif _ANY_VERSION.search(case.words) and case.framework.name == COMPOSER:
@@ -111,22 +118,41 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
     """
     case = outcome.case
     framework, text = case.framework, case.words
-    is_asynchronous = framework.name == TORCHTITAN and _states_feature(_ASYNCHRONOUS, text)
+    is_asynchronous = _has_asynchronous_products(case)
     has_steps = framework.is_megatron and _states_feature(_USERBUFFERS, text)
     layer = {"repeated_heads": "true"} if framework.name == TORCHTITAN else {}
     if (is_asynchronous or has_steps) and divides_tokens(case):
         layer["ring_products"] = "true"
     if read_stage_counts(case)[0] > 1:
         return layer
-    if framework.name == TORCHTITAN or "fsdp2" in text:
+    runs_alone = framework.is_unfused and not _is_compiled(case)
+    has_copies = framework.name in (TORCHTITAN, AUTOMODEL) or "fsdp2" in text
+    if has_copies and (case.devices > 1 or not runs_alone):
+        if runs_alone:
+            outcome.assumptions.append("operators are fused, as by torch.compile")
         return layer | _choose_copies(framework.name, precision, is_asynchronous=is_asynchronous)
-    if not framework.is_unfused or _COMPILERS.search(text):
+    if not runs_alone:
         return layer
     options = {"eager": "true"}
     if framework.loss_metrics:
         options["loss_metrics"] = str(framework.loss_metrics)
     outcome.assumptions.append("no operator is fused with others, as without torch.compile")
     return options
+
+
+def _is_compiled(case: TrainingCase) -> bool:
+    """Return whether a compiler makes larger kernels of PyTorch's operators."""
+    benchmark = find_automodel_benchmark(case)
+    return bool(benchmark and benchmark.is_compiled) or bool(_COMPILERS.search(case.words))
+
+
+def _has_asynchronous_products(case: TrainingCase) -> bool:
+    """Return whether tensor parallelism is PyTorch's asynchronous one."""
+    benchmark = find_automodel_benchmark(case)
+    is_stated = _states_feature(_ASYNCHRONOUS, case.words)
+    return bool(benchmark and benchmark.is_asynchronous) or (
+        case.framework.name == TORCHTITAN and is_stated
+    )
 
 
 def _choose_copies(

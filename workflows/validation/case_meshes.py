@@ -18,6 +18,7 @@ from hespas.recipes.published_models import MODELS
 from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.schedules import INTERLEAVED, build_schedule
 from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
+from hespas.workflows.validation.case_automodel import find_automodel_benchmark
 from hespas.workflows.validation.case_frameworks import TORCHTITAN
 from hespas.workflows.validation.case_models import find_published_model
 from hespas.workflows.validation.case_systems import HOST_DEVICES
@@ -158,7 +159,8 @@ def _shares_devices_of_experts(case: TrainingCase, sizes: Mapping[str, int]) -> 
 def divides_tokens(case: TrainingCase) -> bool:
     """Return whether the devices of tensor parallelism divide the tokens too, as ``sp=8;tp=8``.
 
-    They always do in torchtitan (``parallelize_llama``: SequenceParallel norms). In Megatron Core
+    They always do in torchtitan (``parallelize_llama``: SequenceParallel norms), and a benchmark of
+    NeMo Automodel with asynchronous tensor parallelism sets it. In Megatron Core
     ``sp`` is not a size but the option ``sequence_parallel``, so that ``sp=1`` sets it too.
     """
     sizes = read_axis_sizes(case.get_text("parallelism"), 1)
@@ -167,7 +169,8 @@ def divides_tokens(case: TrainingCase) -> bool:
         return True
     if sizes.get("tp", 1) == 1:
         return False
-    if framework == TORCHTITAN:
+    benchmark = find_automodel_benchmark(case)
+    if framework == TORCHTITAN or (benchmark and benchmark.is_asynchronous):
         return True
     is_option = case.framework.is_megatron and "core" in case.get_text("framework").lower()
     return sizes.get("sp", 0) in ((1, sizes["tp"]) if is_option else (sizes["tp"],))
@@ -245,5 +248,6 @@ def plan_stages(outcome: CaseOutcome, model: StudyWorkload) -> None:
         outcome.assumptions.append(
             "weights gathered, and gradients reduce-scattered, once in a step"
         )
-    outcome.assumptions.append("gradients are clipped by the norm of each stage")
+    if model.options.get("clip") != "0":
+        outcome.assumptions.append("gradients are clipped by the norm of each stage")
     outcome.stage_workloads = plan_stage_workloads(place_on_rank(model), outcome.schedule)

@@ -19,6 +19,10 @@ from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_adapters import choose_adapters
+from hespas.workflows.validation.case_automodel import (
+    choose_automodel_state,
+    note_deferred_collectives,
+)
 from hespas.workflows.validation.case_experts import (
     choose_expert_dispatch,
     choose_expert_sizes,
@@ -158,6 +162,8 @@ def _plan_decoder(
         **precision,
         **optimiser,
         **choose_state_types(outcome, mesh),
+        **choose_automodel_state(outcome, precision, mesh),
+        **_leave_out_clipping(case),
         **adapters,
         **(choose_weight_division(case, mesh) if recipe == "moe" else {}),
         **(
@@ -180,6 +186,7 @@ def _plan_decoder(
         **own,
         **changes,
     }
+    note_deferred_collectives(outcome, options)
     if recipe in DENSE_DECODERS and (divides_tokens(case) or _divides_activations(case, mesh)):
         options["sequence_parallel"] = "true"
     return StudyWorkload(recipe, options, mesh, {"id": case.id})
@@ -202,6 +209,11 @@ def _leave_out_sinks(outcome: CaseOutcome, model: str) -> dict[str, str]:
         return {}
     outcome.assumptions.append("attention without sinks")
     return {"sinks": "false"}
+
+
+def _leave_out_clipping(case: TrainingCase) -> dict[str, str]:
+    """Return the option for gradients that are not clipped, if a row says so."""
+    return {"clip": "0"} if re.search(r"\b(?:no|without) gradient clipping\b", case.words) else {}
 
 
 def _plan_resnet(

@@ -12,7 +12,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, get_args
 
 from hespas.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, SHARE, RematPolicy
+from hespas.workflows.validation.case_automodel import (
+    find_automodel_benchmark,
+    gathers_weights_again,
+)
 from hespas.workflows.validation.case_frameworks import (
+    AUTOMODEL,
     AXLEARN,
     OPERATOR_POLICY,
     find_paxml_experiment,
@@ -171,6 +176,15 @@ def _select_clause(text: str, model: str) -> str:
 
 def _assume_default(outcome: CaseOutcome, stated: str) -> str:
     case = outcome.case
+    if (benchmark := find_automodel_benchmark(case)) is not None:
+        outcome.assumptions.append(
+            f"rematerialisation {benchmark.remat} and other settings of "
+            f"{benchmark.describe_source()}"
+        )
+        return _choose_eager_policy(case) if benchmark.remat == "none" else benchmark.remat
+    if case.framework.name == AUTOMODEL and "yaml" in stated.lower():
+        outcome.reasons["remat"] = f"'{stated}' is no benchmark that is known"
+        return ""
     experiment = find_paxml_experiment(case)
     if policy := experiment.remat if experiment else _choose_default_policy(case):
         outcome.assumptions.append(
@@ -235,6 +249,8 @@ def _choose_eager_policy(case: TrainingCase) -> str:
     FULL_SHARD frees gathered weights after the forward pass of a layer.
     """
     strategy = read_fsdp_strategy(case)
+    if case.framework.name == AUTOMODEL and gathers_weights_again(case):
+        return "eager_weights"
     if not strategy and not case.framework.is_eager:
         return "none"
     return "eager_weights" if strategy in ("FULL_SHARD", "HYBRID_SHARD") else "eager"
