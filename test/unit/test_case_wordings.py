@@ -326,7 +326,8 @@ def test_slices_are_counted(text, count):
         ("torchtitan, async_tp=false", False),
         ("NeMo/Megatron-Core; TP overlap of TE userbuffers", True),
         ("NeMo/Megatron-Core; no userbuffers", False),
-        ("NeMo/Megatron-Core", False),
+        ("NeMo/Megatron-Core", True),  # as its recipes with tensor parallelism
+        ("Megatron-LM core 0.14", False),
     ],
 )
 def test_asynchronous_products_are_read_by_meaning(words, used):

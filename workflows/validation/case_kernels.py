@@ -112,10 +112,14 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
     case = outcome.case
     framework, text = case.framework, case.words
     is_asynchronous = framework.name == TORCHTITAN and _states_feature(_ASYNCHRONOUS, text)
-    has_steps = framework.is_megatron and _states_feature(_USERBUFFERS, text)
+    has_steps = framework.overlaps_products
+    if framework.is_megatron and re.search(_USERBUFFERS, text):
+        has_steps = _states_feature(_USERBUFFERS, text)
     layer = {"repeated_heads": "true"} if framework.name == TORCHTITAN else {}
     if (is_asynchronous or has_steps) and divides_tokens(case):
         layer["ring_products"] = "true"
+    if framework.has_ring_branches and case.read_axis_sizes().get("cp", 1) > 1:
+        layer["ring_branches"] = "true"
     if read_stage_counts(case)[0] > 1:
         return layer
     if framework.name == TORCHTITAN or "fsdp2" in text:
