@@ -48,6 +48,13 @@ from hespas.recipes.parallel import (
 from hespas.recipes.quantised_products import SCHEMES, ProductScheme, Scheme
 from hespas.recipes.remat_policies import REMAT_HELP, Remat
 from hespas.recipes.ring_products import RING_HELP
+from hespas.recipes.stored_weights import (
+    STORED_HELP,
+    join_carriers,
+    make_carriers,
+    make_weight_conversion,
+    store_weights,
+)
 from hespas.recipes.transformer import Decoder
 from hespas.recipes.transformer_layer import Mlp
 from hespas.support.errors import UsageError
@@ -105,6 +112,10 @@ class TrainingOptions:
     repeated_heads: Annotated[
         bool, "keys and values are copied for each query head that reads them, as torchtitan's"
     ] = False
+    ring_branches: Annotated[
+        bool, "with attention=cudnn over context, each device runs attention on views of its own "
+        "chunks, as TransformerEngine; else one program selects them for all devices"
+    ] = False  # fmt: skip
     checked_gradients: Annotated[
         bool, "gradients are read for their norm, and divided, before their sum over devices, as "
         "Megatron Core's; with zero1"
@@ -167,6 +178,7 @@ class TrainingOptions:
             loss_metrics=loss_metrics,
             separate_loss=self.separate_loss,
             repeated_heads=self.repeated_heads,
+            ring_branches=self.ring_branches,
         )
 
     def make_optimiser(self, params: Any, *, eager: bool) -> AdamW | Lamb:
@@ -175,11 +187,13 @@ class TrainingOptions:
         Raises:
             UsageError: If its operators cannot run one by one.
         """
+        convert = make_weight_conversion(self.find_scheme())
         if self.optimiser == "adamw":
-            return AdamW(clip=self.clip, eager=eager)
+            return AdamW(clip=self.clip, eager=eager, convert=convert)
         if eager:
             raise UsageError(f"optimiser={self.optimiser} has no eager", remedy="use adamw")
-        return Lamb(jax.tree.map(lambda weight: weight.stacked, params), clip=self.clip)
+        stacked = jax.tree.map(lambda weight: weight.stacked, params)
+        return Lamb(stacked, clip=self.clip, convert=convert)
 
     def make_shards(self, p: MeshParallelism) -> OptimiserShards | None:
         """Make the division of the optimiser's state; None if each device updates all weights.
@@ -267,6 +281,7 @@ class DecoderOptions(StepOptions):
         bool, "copies of activations around their collectives, with sequence_parallel, as PyTorch's"
     ] = False
     ring_products: Annotated[bool, RING_HELP] = False
+    stored_products: Annotated[bool, STORED_HELP] = False
     loss_metrics: Annotated[
         int, "metrics that compute the loss of each microbatch again from its logits"
     ] = 0
@@ -287,7 +302,9 @@ def build_decoder_step(
         UsageError: If the mesh does not divide the model, or an option is invalid.
     """
     check_mesh_axes(mesh, AXES)
-    for name in ("eager", "fsdp_copies", "token_copies", "ring_products", "pad_weights"):
+    for name in (
+        "eager", "fsdp_copies", "token_copies", "ring_products", "pad_weights", "stored_products",
+    ):  # fmt: skip
         if getattr(options, name) and options.partitioning != "manual":
             raise UsageError(
                 f"option '{name}' needs explicit collectives", remedy="use partitioning=manual"
@@ -295,6 +312,11 @@ def build_decoder_step(
     if options.eager and options.fsdp_copies:
         raise UsageError(
             "option 'eager' has the buffers of PyTorch's first FSDP", remedy="leave out fsdp_copies"
+        )
+    if options.stored_products and options.lora_rank:
+        raise UsageError(
+            "option 'stored_products' has no adapters",
+            remedy="leave it out: their frozen weights are stored in 8 bits",
         )
     for name in ("loss_metrics", "lora_rank"):
         if getattr(options, name) < 0:
@@ -331,6 +353,8 @@ def build_decoder_step(
         params = adapters.make_adapters(params["layers"], DTYPES[training.weights_dtype])
         weights = make_weights(DTYPES[training.compute_dtype])
         frozen = freeze_weights(weights, training.find_scheme())
+    if options.stored_products:
+        params = store_weights(params, training.find_scheme(), has_master=training.master)
     return build_training_step(
         "train_step",
         m,
@@ -430,9 +454,14 @@ def build_optimiser_step(
         if scaling:
             value, grads, histories = scaling.compute_gradients(gradients, state, batch)
             return {**optimiser.update_state(state, grads), "histories": histories}, value
-        kept = state.get("frozen", {})
-        of_all = dataclasses.replace(gradients, loss=lambda w, batch: loss({**kept, **w}, batch))
-        value, grads = of_all.compute_gradients(state["params"], batch)
+        kept, weights = state.get("frozen", {}), state["params"]
+
+        def compute_loss(carriers: Any, batch: Mapping[str, jax.Array]) -> jax.Array:
+            return loss({**kept, **join_carriers(carriers, weights)}, batch)
+
+        of_all = dataclasses.replace(gradients, loss=compute_loss)
+        carriers = make_carriers(p, weights, DTYPES[training.compute_dtype])
+        value, grads = of_all.compute_gradients(carriers, batch)
         if shards is None:
             new = optimiser.update_state(state, grads)
         else:

@@ -16,8 +16,15 @@ from hespas.recipes.eager_operators import isolate_value, run_operator
 from hespas.recipes.parallel import get_varying_axes
 
 State = dict[str, Any]
+WeightConversion = Callable[[Any, Any], Any]
+"""Of a weight in f32, and an array that has the type to convert it to."""
 
 SMALLEST_NORM = 1e-8  # so that gradients of zeros are not divided by 0
+
+
+def convert_type(weight: jax.Array, like: jax.Array) -> jax.Array:
+    """Convert a weight to the type of another array."""
+    return weight.astype(like.dtype)
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class AdamW:
 
     ``clip`` is the largest global norm of the gradients; 0 disables clipping. With ``eager``, each
     operation on an array is a kernel of its own, as in the loop over parameters of
-    torch.optim.adamw and of Composer's DecoupledAdamW.
+    torch.optim.adamw and of Composer's DecoupledAdamW. ``convert`` stores a new weight.
     """
 
     learning_rate: float = 3e-4
@@ -36,6 +43,7 @@ class AdamW:
     weight_decay: float = 0.1
     clip: float = 1.0
     eager: bool = False
+    convert: WeightConversion = convert_type
 
     def update_state(self, state: State, grads: Any) -> State:
         """Compute the next state: ``params``, moments ``mu`` and ``nu``, ``step``, ``master``."""
@@ -54,7 +62,7 @@ class AdamW:
         weights = state.get("master", state["params"])
         done = jax.tree.map(update_weight, grads, weights, state["mu"], state["nu"])
         new, mu, nu = jax.tree.transpose(jax.tree.structure(weights), None, done)
-        return _store_state(state, new, mu, nu)
+        return _store_state(state, new, mu, nu, self.convert)
 
     def _update_by_operators(
         self, grad: Any, weight: Any, mu: Any, nu: Any, step: Any
@@ -90,6 +98,7 @@ class Lamb:
     Attributes:
         stacked: The tree of the numbers of leading dimensions that number layers.
         clip: The largest global norm of the gradients; 0 disables clipping.
+        convert: Stores a new weight.
     """
 
     stacked: Any
@@ -99,6 +108,7 @@ class Lamb:
     eps: float = 1e-6
     weight_decay: float = 0.01
     clip: float = 1.0
+    convert: WeightConversion = convert_type
 
     def update_state(self, state: State, grads: Any) -> State:
         """Compute the next state: ``params``, moments ``mu`` and ``nu``, ``step``, ``master``."""
@@ -119,7 +129,7 @@ class Lamb:
             lambda weight, change, ratio: weight - self.learning_rate * ratio * change,
             weights, changes, ratios,
         )  # fmt: skip
-        return _store_state(state, new, mu, nu)
+        return _store_state(state, new, mu, nu, self.convert)
 
     def _compute_trust_ratios(self, weights: Any, changes: Any) -> Any:
         """Compute the factor of the change of each weight, or layer; 1 if a norm is 0."""
@@ -181,17 +191,13 @@ def _update_moments(grad: Any, mu: Any, nu: Any, beta1: float, beta2: float) -> 
     return new_mu, beta2 * nu.astype(jnp.float32) + (1 - beta2) * grad * grad
 
 
-def _store_state(state: State, weights: Any, mu: Any, nu: Any) -> State:
+def _store_state(state: State, weights: Any, mu: Any, nu: Any, convert: WeightConversion) -> State:
     """Return the next state, each array in the type that it has in ``state``."""
-
-    def convert_types(new: Any, old: Any) -> Any:
-        return jax.tree.map(lambda x, like: x.astype(like.dtype), new, old)
-
     extra = {"master": weights} if "master" in state else {}
     return {
-        "params": convert_types(weights, state["params"]),
-        "mu": convert_types(mu, state["mu"]),
-        "nu": convert_types(nu, state["nu"]),
+        "params": jax.tree.map(convert, weights, state["params"]),
+        "mu": jax.tree.map(convert_type, mu, state["mu"]),
+        "nu": jax.tree.map(convert_type, nu, state["nu"]),
         "step": state["step"] + 1,
         **extra,
     }

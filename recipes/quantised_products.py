@@ -12,7 +12,7 @@ XLA makes one library call or one Triton kernel of such a product of 8-bit float
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,6 +56,23 @@ class DelayedWeight:
 
 
 @dataclass(frozen=True)
+class StoredWeight:
+    """A weight that is trained, and stored in 8 bits as products read it.
+
+    Attributes:
+        carrier: An array in the type of activations; its value is not read, but it has the gradient
+            of the weight.
+        values: The weight in 8 bits, with the constant scale of the scheme of its products.
+    """
+
+    carrier: jax.Array
+    values: jax.Array
+
+
+jax.tree_util.register_dataclass(StoredWeight, ["carrier", "values"], [])
+
+
+@dataclass(frozen=True)
 class AdaptedWeight:
     """A frozen weight beside which two matrices of low rank multiply activations, see ``adapters``.
 
@@ -95,49 +112,85 @@ class ProductScheme:
     keeps_operands: bool = False
     delayed: bool = False
 
+    @property
+    def has_known_scales(self) -> bool:
+        """Whether all scales are constants, which a library multiplies a product by."""
+        return bool(self.limit and self.gradient_limit)
+
     def multiply(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
         """Multiply activations by a weight, by a formula of ``jnp.einsum`` with two operands.
 
-        A weight that is stored in 8 bits has no gradient.
+        The weight is an array, a ``StoredWeight``, or a ``QuantisedArray``, which has no gradient.
 
         Raises:
             UsageError: If scales follow from earlier steps and the weight has none.
         """
         if self.delayed:
             return self._multiply_delayed(formula, x, weight)
+        return self._multiply_parts(formula, [x], weight)[0]
+
+    def multiply_parts(
+        self, formula: str, parts: Sequence[jax.Array], weight: Any
+    ) -> list[jax.Array]:
+        """Multiply each part ``[b, s, ...]`` of activations by a weight.
+
+        With scales that are known the gradient of the weight is one product of all tokens, which
+        are joined in the order of the parts. Other parts have scales of their own.
+        """
+        if self.has_known_scales:
+            return self._multiply_parts(formula, parts, weight)
+        return [self.multiply(formula, x, weight) for x in parts]
+
+    def _multiply_parts(
+        self, formula: str, parts: Sequence[jax.Array], weight: Any
+    ) -> list[jax.Array]:
         operands, result = formula.split("->")
         left, right = operands.split(",")
-        is_frozen = isinstance(weight, QuantisedArray)
+        carrier, stored = self._split_weight(weight, right)
 
-        def compute_product(x: jax.Array, weight: Any) -> tuple[jax.Array, Any]:
-            a = self._quantise(x, self.forward, left, result)
-            b = self._quantise(weight, self.forward, right, result)
-            if is_frozen:  # the gradients read the weight where it is stored
-                return multiply_arrays(a, b, result, x.dtype), (None, b)
+        def multiply_operands(
+            a: QuantisedArray, b: QuantisedArray, letters: str, dtype: Any
+        ) -> Any:
+            return multiply_arrays(a, b, letters, dtype, is_scaled_within=self.has_known_scales)
+
+        def compute_products(parts: list[jax.Array], carrier: Any, stored: Any) -> Any:
+            inputs = [self._quantise(x, self.forward, left, result) for x in parts]
+            b = stored or self._quantise(carrier, self.forward, right, result)
+            products = [multiply_operands(a, b, result, parts[0].dtype) for a in inputs]
+            if carrier is None:  # the gradients read the weight where it is stored
+                return products, (None, b)
             if self.keeps_operands:
-                a = replace(a, values=checkpoint_name(a.values, QUANTISED))
-                b = replace(b, values=checkpoint_name(b.values, QUANTISED))
+                inputs = [_name_quantised(a) for a in inputs]
+                b = stored or _name_quantised(b)
             # With one scale for an array, its 8 bits serve the products of the gradients too.
-            residuals = (x, weight) if self.by_channel else (a, b)
-            return multiply_arrays(a, b, result, x.dtype), residuals
+            return products, (parts, carrier) if self.by_channel else (inputs, b)
 
-        def compute_gradients(residuals: Any, gradient: jax.Array) -> tuple[jax.Array, Any]:
-            x, weight = residuals
-            g = self._quantise(gradient, self.gradient, result, left)
+        def compute_gradients(residuals: Any, gradients: list[jax.Array]) -> tuple[Any, ...]:
+            inputs, weight = residuals
+            dtype = gradients[0].dtype
+            received = [self._quantise(g, self.gradient, result, left) for g in gradients]
             b = self._quantise(weight, self.forward, right, left)
-            x_gradient = multiply_arrays(g, b, left, gradient.dtype)
-            if is_frozen:
-                return x_gradient, None
+            input_gradients = [multiply_operands(g, b, left, dtype) for g in received]
+            if carrier is None:
+                return input_gradients, None, None
             if not self.weight_gradients:
                 letters = (left, result, right)
-                return x_gradient, contract_arrays(x, gradient, letters, gradient.dtype)
-            a = self._quantise(x, self.forward, left, right)
-            g = self._quantise(gradient, self.gradient, result, right)
-            return x_gradient, multiply_arrays(a, g, right, gradient.dtype)
+                product = contract_arrays(inputs[0], gradients[0], letters, dtype)
+                return input_gradients, product, None
+            a = _join_tokens([self._quantise(x, self.forward, left, right) for x in inputs])
+            g = _join_tokens([self._quantise(g, self.gradient, result, right) for g in gradients])
+            return input_gradients, multiply_operands(a, g, right, dtype), None
 
-        product = jax.custom_vjp(lambda x, weight: compute_product(x, weight)[0])
-        product.defvjp(compute_product, compute_gradients)
-        return product(x, weight)
+        product = jax.custom_vjp(lambda *inputs: compute_products(*inputs)[0])
+        product.defvjp(compute_products, compute_gradients)
+        return product(list(parts), carrier, stored)
+
+    def _split_weight(self, weight: Any, letters: str) -> tuple[Any, QuantisedArray | None]:
+        """Split a weight into what has its gradient, and its 8 bits if it is stored in these."""
+        if isinstance(weight, StoredWeight):
+            scale = make_limit_scale(self.forward, weight.values.ndim, self.limit)
+            return weight.carrier, QuantisedArray(weight.values, scale, letters)
+        return (None, weight) if isinstance(weight, QuantisedArray) else (weight, None)
 
     def _multiply_delayed(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
         if not isinstance(weight, DelayedWeight):
@@ -205,11 +258,22 @@ SCHEMES: dict[str, Scheme] = PRODUCT_SCHEMES | BLOCK_SCHEMES
 def multiply_weight(scheme: Scheme | None, formula: str, x: jax.Array, weight: Any) -> jax.Array:
     """Multiply activations by a weight by a scheme, or without one in the type that they have.
 
-    A ``QuantisedArray`` is a weight that is stored in 8 bits, which needs a scheme.
+    A weight that is stored in 8 bits needs a scheme.
     """
+    return multiply_weight_by_parts(scheme, formula, [x], weight)[0]
+
+
+def multiply_weight_by_parts(
+    scheme: Scheme | None, formula: str, parts: Sequence[jax.Array], weight: Any
+) -> list[jax.Array]:
+    """Multiply each part ``[b, s, ...]`` of activations by a weight as ``multiply_weight``."""
+    if scheme is None:
+        return [jnp.einsum(formula, x, weight) for x in parts]
+    if isinstance(scheme, BlockScheme):
+        return [scheme.multiply(formula, x, weight) for x in parts]
     if isinstance(weight, QuantisedArray):
         weight = replace(weight, letters=formula.split("->")[0].split(",")[1])
-    return scheme.multiply(formula, x, weight) if scheme else jnp.einsum(formula, x, weight)
+    return scheme.multiply_parts(formula, parts, weight)
 
 
 def multiply_adapter(
@@ -249,9 +313,14 @@ def quantise_array(x: jax.Array, dtype: Any, letters: str, summed: str) -> Quant
 def quantise_by_limit(x: jax.Array, dtype: Any, letters: str, limit: float) -> QuantisedArray:
     """Quantise an array to 8-bit floats with the constant scale that makes a limit the largest."""
     largest = float(jnp.finfo(dtype).max)
-    scale = jnp.full((1,) * x.ndim, limit / largest, jnp.float32)
+    scale = make_limit_scale(dtype, x.ndim, limit)
     values = jnp.clip(x.astype(jnp.float32) / scale, -largest, largest)
     return QuantisedArray(values.astype(dtype), scale, letters)
+
+
+def make_limit_scale(dtype: Any, rank: int, limit: float) -> jax.Array:
+    """Make the constant scale that makes a limit the largest value of 8-bit floats."""
+    return jnp.full((1,) * rank, limit / float(jnp.finfo(dtype).max), jnp.float32)
 
 
 def quantise_by_scale(x: jax.Array, dtype: Any, letters: str, scale: jax.Array) -> QuantisedArray:
@@ -266,11 +335,35 @@ def find_largest(x: jax.Array) -> jax.Array:
     return jnp.max(jnp.abs(x)).astype(jnp.float32)
 
 
-def multiply_arrays(a: QuantisedArray, b: QuantisedArray, result: str, dtype: Any) -> jax.Array:
-    """Multiply two quantised arrays, as ``dtype`` with the dimensions ``result``."""
+def _name_quantised(array: QuantisedArray) -> QuantisedArray:
+    """Name values in 8 bits for policies of rematerialisation."""
+    return replace(array, values=checkpoint_name(array.values, QUANTISED))
+
+
+def _join_tokens(parts: Sequence[QuantisedArray]) -> QuantisedArray:
+    """Join parts ``[b, s, ...]`` that have one scale."""
+    if len(parts) == 1:
+        return parts[0]
+    return replace(parts[0], values=jnp.concatenate([part.values for part in parts], axis=1))
+
+
+def multiply_arrays(
+    a: QuantisedArray,
+    b: QuantisedArray,
+    result: str,
+    dtype: Any,
+    *,
+    is_scaled_within: bool = False,
+) -> jax.Array:
+    """Multiply two quantised arrays, as ``dtype`` with the dimensions ``result``.
+
+    ``is_scaled_within`` stands for a product whose kernel multiplies by both scales as one number.
+    """
     is_integer = jnp.issubdtype(a.values.dtype, jnp.integer)
     sums, wide = (jnp.int32, jnp.float32) if is_integer else (dtype, dtype)
     total = contract_arrays(a.values, b.values, (a.letters, b.letters, result), sums).astype(wide)
+    if is_scaled_within:
+        return total * (a.scale.reshape(()) * b.scale.reshape(())).astype(wide)
     scales = [_align_scale(x, result).astype(wide) for x in (a, b)]
     if a.scale.size == b.scale.size == 1:
         return total * (scales[0] * scales[1])  # one factor, which the library applies

@@ -5,6 +5,11 @@ keys, and then, as the keys of one device after the other arrive, to two pairs o
 those of an earlier device are all its first chunk, which both of its own see; of a later device its
 second chunk sees both. Partial results are joined by the logarithms of their sums (ring attention,
 arXiv 2310.01889). TransformerEngine and Megatron divide context parallelism in this way.
+
+Both pairs are one batch for all devices, so that a kernel selects chunks before it. With branches,
+each device runs attention on views of its own chunks, as TransformerEngine (context_parallel.py):
+all queries to the first chunk of an earlier device, or the second chunk of the queries to all keys
+of a later one.
 """
 
 from __future__ import annotations
@@ -46,12 +51,14 @@ class AttentionRing:
         devices: The number of its devices.
         kernels: The kernels of blocks.
         residual_name: The checkpoint name of what the backward pass needs.
+        has_branches: Whether each device runs the kernels of its own chunks.
     """
 
     axis: str
     devices: int
     kernels: BlockKernels
     residual_name: str
+    has_branches: bool = False
 
     def attend(self, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
         """Compute attention ``[b, s, h, d]`` of this device's two chunks."""
@@ -60,6 +67,8 @@ class AttentionRing:
     def attend_forward(self, q: jax.Array, k: jax.Array, v: jax.Array) -> Arrays:
         """Compute the output and the logarithms of sums."""
         out, sums = self.kernels.forward(q, k, v, True)
+        if self.has_branches:
+            return self._attend_by_branches(q, k, v, (out.astype(jnp.float32), sums))
         parts = list(zip(_split(out.astype(jnp.float32)), _split(sums, 2), strict=True))
         keys = (k, v)
         for step in range(1, self.devices):
@@ -84,6 +93,9 @@ class AttentionRing:
     ) -> Arrays:
         """Compute the gradients; those of keys and values travel with them, and then home."""
         q_grad, *key_grads = self.kernels.backward(q, k, v, sums, out, g, True)
+        if self.has_branches:
+            totals = (q_grad.astype(jnp.float32), *key_grads)
+            return self._differentiate_by_branches(q, k, v, out, sums, g, totals)
         q_grads = [part.astype(jnp.float32) for part in _split(q_grad)]
         keys = (k, v)
         for step in range(1, self.devices):
@@ -102,6 +114,77 @@ class AttentionRing:
         if self.devices > 1:
             key_grads = self._pass_on(key_grads)
         return (jnp.concatenate(q_grads, axis=1).astype(q.dtype), *key_grads)
+
+    def _attend_by_branches(
+        self, q: jax.Array, k: jax.Array, v: jax.Array, total: Arrays
+    ) -> Arrays:
+        """Join the attention to the keys of other devices with that to the own ones."""
+
+        def attend_to_earlier(k: jax.Array, v: jax.Array, out: jax.Array, sums: jax.Array) -> Any:
+            block = self.kernels.forward(q, _split(k)[0], _split(v)[0], False)
+            return _join((out, sums), block)
+
+        def attend_to_later(k: jax.Array, v: jax.Array, out: jax.Array, sums: jax.Array) -> Any:
+            (out_0, out_1), (sums_0, sums_1) = _split(out), _split(sums, 2)
+            block = self.kernels.forward(_split(q)[1], k, v, False)
+            out_1, sums_1 = _join((out_1, sums_1), block)
+            return (
+                jnp.concatenate([out_0, out_1], axis=1),
+                jnp.concatenate([sums_0, sums_1], axis=2),
+            )
+
+        out, sums = total
+        for step in range(1, self.devices):
+            k, v = self._pass_on((k, v))
+            is_earlier = self._is_earlier(step)
+            out, sums = lax.cond(is_earlier, attend_to_earlier, attend_to_later, k, v, out, sums)
+        return out.astype(q.dtype), sums
+
+    def _differentiate_by_branches(
+        self,
+        q: jax.Array,
+        k: jax.Array,
+        v: jax.Array,
+        out: jax.Array,
+        sums: jax.Array,
+        g: jax.Array,
+        totals: Arrays,
+    ) -> Arrays:
+        """Add the gradients of the attention to the keys of other devices to those of the own."""
+
+        def add_earlier(
+            k: jax.Array, v: jax.Array, q_total: jax.Array, *totals: jax.Array
+        ) -> tuple[jax.Array, ...]:
+            keys = (_split(k)[0], _split(v)[0])
+            q_grad, *grads = self.kernels.backward(q, *keys, sums, out, g, False)
+            halves = [_split(total) for total in totals]
+            return q_total + q_grad, *(
+                jnp.concatenate([first + grad, second], axis=1)
+                for (first, second), grad in zip(halves, grads, strict=True)
+            )
+
+        def add_later(
+            k: jax.Array, v: jax.Array, q_total: jax.Array, *totals: jax.Array
+        ) -> tuple[jax.Array, ...]:
+            rows = [_split(x)[1] for x in (q, out, g)]
+            q_grad, *grads = self.kernels.backward(
+                rows[0], k, v, _split(sums, 2)[1], rows[1], rows[2], False
+            )
+            first, second = _split(q_total)
+            return jnp.concatenate([first, second + q_grad], axis=1), *(
+                total + grad for total, grad in zip(totals, grads, strict=True)
+            )
+
+        q_total, *key_totals = totals
+        for step in range(1, self.devices):
+            (k, v), key_totals = self._pass_on((k, v)), self._pass_on(key_totals)
+            is_earlier = self._is_earlier(step)
+            q_total, *key_totals = lax.cond(
+                is_earlier, add_earlier, add_later, k, v, q_total, *key_totals
+            )
+        if self.devices > 1:
+            key_totals = self._pass_on(key_totals)
+        return q_total.astype(q.dtype), *key_totals
 
     def _is_earlier(self, step: int) -> jax.Array:
         """Return whether the keys of this step are those of an earlier device."""

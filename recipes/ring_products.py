@@ -24,6 +24,7 @@ RING_HELP = (
     "asynchronous tensor parallelism"
 )
 _TOKENS = 1  # the dimension of tokens in [b, s, ...]
+PartFunction = Callable[[Sequence[jax.Array]], Sequence[jax.Array]]
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,9 @@ class TokenParts:
     ring: TokenRing
     parts: Sequence[jax.Array]
 
-    def map_parts(self, function: Callable[[jax.Array], jax.Array]) -> jax.Array:
-        """Apply a function to each part, and join the results ``[b, s, ...]``."""
-        return self.ring.join_parts([function(part) for part in self.parts])
+    def map_parts(self, function: PartFunction) -> jax.Array:
+        """Apply a function to the parts, and join the results ``[b, s, ...]``."""
+        return self.ring.join_parts(function(self.parts))
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,12 @@ class TokenRing:
             parts.append(self._pass_on(parts[-1]))
         return TokenParts(self, parts)
 
-    def sum_products(self, multiply: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    def sum_products(self, multiply: PartFunction, x: jax.Array) -> jax.Array:
         """Multiply the parts of ``[b, s, ...]``, and sum those of this device over all devices."""
         first, *parts = self.split_tokens(x)
         total = None
-        for part in (*parts, first):  # the sums of a part end at the device that has its tokens
-            product = multiply(part)
+        # The sums of a part end at the device that has its tokens.
+        for product in multiply([*parts, first]):
             total = product if total is None else self._pass_on(total) + product
         assert total is not None
         return total

@@ -19,6 +19,7 @@ from hespas.recipes.language_models import (
 from hespas.recipes.parallel import check_mesh_axes, check_positive_options
 from hespas.recipes.ring_products import RING_HELP
 from hespas.recipes.stage_programs import StageBuilder
+from hespas.recipes.stored_weights import STORED_HELP
 from hespas.support.errors import UsageError
 
 AXES = ("data", "context", "expert", "tensor")
@@ -50,6 +51,10 @@ def build(
     options: StepOptions,
     sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False,
     ring_products: Annotated[bool, RING_HELP] = False,
+    stored_products: Annotated[bool, STORED_HELP] = False,
+    fused_sums: Annotated[
+        bool, "products add the gradients of weights to their sums over microbatches"
+    ] = False,
     training: TrainingOptions,
 ) -> Exportable:
     """A program of one stage of a decoder in pipeline stages, on the devices of a rank.
@@ -79,7 +84,13 @@ def build(
         mlp = expert_dispatch.make_mlp(m, p, rows, training.find_scheme())
     decoder = training.make_decoder(m, p, options.remat, options.attention, mlp)
     builder = StageBuilder(
-        decoder, position in ("first", "only"), position in ("last", "only"), options, training
+        decoder,
+        position in ("first", "only"),
+        position in ("last", "only"),
+        options,
+        training,
+        stored_products,
+        fused_sums,
     )
     return builder.build_part(part)
 

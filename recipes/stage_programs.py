@@ -41,6 +41,12 @@ from hespas.recipes.parallel import (
     list_axis_names,
 )
 from hespas.recipes.split_gradients import GradientParts, split_gradients
+from hespas.recipes.stored_weights import (
+    join_carriers,
+    make_carriers,
+    make_weight_conversion,
+    store_weights,
+)
 from hespas.recipes.transformer import Decoder
 
 # The FLOPs of the model in each kind of task, as multiples of those of the forward pass.
@@ -70,6 +76,8 @@ class StageBuilder:
         is_last: Whether it computes the loss.
         options: The options of a step.
         training: The types of state and computation.
+        stored_products: Whether the weights of products in 8 bits are stored in these.
+        fused_sums: Whether products add the gradients of weights to their sums.
     """
 
     decoder: Decoder
@@ -77,6 +85,8 @@ class StageBuilder:
     is_last: bool
     options: StepOptions
     training: TrainingOptions
+    stored_products: bool = False
+    fused_sums: bool = False
 
     @property
     def p(self) -> MeshParallelism:
@@ -94,7 +104,11 @@ class StageBuilder:
         if self.is_last:
             names |= {name for name in whole if name.startswith("final_norm")}
             names.add("embedding" if m.tied else "unembedding")
-        return {name: weight for name, weight in whole.items() if name in names}
+        weights = {name: weight for name, weight in whole.items() if name in names}
+        if not self.stored_products:
+            return weights
+        scheme, has_master = self.training.find_scheme(), self.training.master
+        return store_weights(weights, scheme, has_master=has_master)
 
     @cached_property
     def inputs(self) -> dict[str, ShardedArray]:
@@ -153,9 +167,12 @@ class StageBuilder:
         copies = jax.tree.map(lambda weight: self.p.mark_varying(weight, *TOKENS), params)
         received = {name: x for name, x in inputs.items() if name == "activation"}
         rest = {name: x for name, x in inputs.items() if name != "activation"}
-        (result, balance), pull_back = jax.vjp(
-            lambda params, received: self.run_stage(params, {**received, **rest}), copies, received
-        )
+        carriers = make_carriers(self.p, copies, self.decoder.dtype)
+
+        def run_stage(carriers: Tree, received: Any) -> tuple[jax.Array, Any]:
+            return self.run_stage(join_carriers(carriers, copies), {**received, **rest})
+
+        (result, balance), pull_back = jax.vjp(run_stage, carriers, received)
         arguments = jax.tree.leaves((copies, inputs))
         return result, balance, StageResiduals.collect(pull_back, arguments)
 
@@ -173,7 +190,8 @@ class StageBuilder:
         of the stage.
         """
         p, weights, training = self.p, self.weights, self.training
-        optimiser = AdamW(clip=training.clip)
+        convert = make_weight_conversion(training.find_scheme())
+        optimiser = AdamW(clip=training.clip, convert=convert)
         shards = training.make_shards(p)
 
         def update_stage(state: Tree, sums: Tree) -> Tree:
@@ -281,7 +299,7 @@ class StageBuilder:
             params: Tree, inputs: Any, saved: Any, gradient: Any, sums: Tree
         ) -> tuple[Any, Tree]:
             grads, received = self.pull_back_gradient(params, inputs, saved, gradient)
-            return received, add_gradients(sums, grads)
+            return received, self.add_gradients(sums, grads)
 
         outputs = (self.received_specs, self.p.make_partition_specs(sums))
         return self.make_exportable(
@@ -312,7 +330,8 @@ class StageBuilder:
             leaves = jax.tree.leaves((params, inputs, saved, gradient))
             parts = self._split_gradients(params, inputs, saved, gradient)
             grads = parts.run_second(leaves, [x[0] for x in shared])
-            return add_gradients(sums, jax.tree.unflatten(jax.tree.structure(params), grads))
+            grads = jax.tree.unflatten(jax.tree.structure(params), grads)
+            return self.add_gradients(sums, grads)
 
         outputs = self.p.make_partition_specs(sums)
         return self.make_exportable(
@@ -352,10 +371,19 @@ class StageBuilder:
         weight = None if balance is None else jnp.full_like(balance, BALANCE)
         return pull_back((start, weight))
 
+    def add_gradients(self, sums: Tree, grads: Tree) -> Tree:
+        """Add the gradients of a microbatch to their stacked sums.
 
-def add_gradients(sums: Tree, grads: Tree) -> Tree:
-    """Add the gradients of a microbatch to their stacked sums."""
-    return jax.tree.map(lambda total, grad: total + grad.astype(total.dtype)[None], sums, grads)
+        A product adds what has its own shape (gradient_accumulation_fusion of Megatron Core).
+        """
+
+        def add_gradient(total: jax.Array, grad: jax.Array) -> jax.Array:
+            grad = grad.astype(total.dtype)
+            if not self.fused_sums:
+                return total + grad[None]
+            return (total.reshape(grad.shape) + grad).reshape(total.shape)
+
+        return jax.tree.map(add_gradient, sums, grads)
 
 
 @dataclass(frozen=True)

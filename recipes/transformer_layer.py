@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +52,10 @@ from hespas.recipes.quantised_products import (
     ProductScheme,
     QuantisedArray,
     Scheme,
+    StoredWeight,
     multiply_adapter,
     multiply_weight,
+    multiply_weight_by_parts,
 )
 from hespas.recipes.rematerialisation import CONTEXT, LOW_RANK, RESIDUAL, name_heads
 from hespas.recipes.ring_attention import AttentionRing, make_cudnn_kernels
@@ -73,6 +75,7 @@ class TransformerLayer:
         attention: ``dot_product``, or ``cudnn`` for cuDNN's fused causal attention.
         scheme: How the products of layers with weights are computed in few bits; None in ``dtype``.
         repeated_heads: Whether keys and values are copied for each head of the queries.
+        ring_branches: Whether each device runs the kernels of its own chunks, see ring_attention.
     """
 
     m: DecoderModel
@@ -82,6 +85,7 @@ class TransformerLayer:
     attention: str = "dot_product"
     scheme: Scheme | None = None
     repeated_heads: bool = False
+    ring_branches: bool = False
 
     def __post_init__(self) -> None:
         check_attention(self.attention, self.m, self.p)
@@ -122,6 +126,12 @@ class TransformerLayer:
             if isinstance(self.scheme, ProductScheme) and name + PRODUCT_SCALES in w:
                 return gather_delayed_weight(self.p, self.scheme, w, name, self.dtype)
             stored, scale = w[name], w.get(name + SCALE)
+            if isinstance(stored, StoredWeight):
+                axes, values = get_weight_axes(w, name), stored.values
+                return StoredWeight(
+                    self.p.gather_weight(stored.carrier, axes, self.dtype),
+                    self.p.gather_weight(values, axes, values.dtype),
+                )
             dtype = self.dtype if scale is None else stored.dtype
             weight = self.p.gather_weight(stored, get_weight_axes(w, name), dtype)
             if scale is not None:
@@ -297,19 +307,27 @@ class TransformerLayer:
     def multiply_weight(self, formula: str, x: jax.Array | TokenParts, weight: Any) -> jax.Array:
         """Multiply activations by a weight of a layer, by a formula of ``jnp.einsum``."""
         if isinstance(x, TokenParts):
-            return x.map_parts(lambda part: self.multiply_weight(formula, part, weight))
+            return x.map_parts(lambda parts: self._multiply_parts(formula, parts, weight))
         if not isinstance(weight, AdaptedWeight):
             return multiply_weight(self.scheme, formula, x, weight)
         product = multiply_weight(self.scheme, formula, x, weight.frozen)
         change = multiply_adapter(formula, x, weight, lambda low: checkpoint_name(low, LOW_RANK))
         return self._run_operator(jnp.add, product, change)
 
+    def _multiply_parts(
+        self, formula: str, parts: Sequence[jax.Array], weight: Any
+    ) -> list[jax.Array]:
+        """Multiply each part ``[b, s, ...]`` of activations by a weight of a layer."""
+        if isinstance(weight, AdaptedWeight):
+            return [self.multiply_weight(formula, part, weight) for part in parts]
+        return multiply_weight_by_parts(self.scheme, formula, parts, weight)
+
     def _multiply_rows(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
         """Multiply by a weight whose rows ``tensor`` splits, and sum the results."""
         ring = self._find_ring()
         if ring is None:
             return self.p.reduce_row_output(self.multiply_weight(formula, x, weight))
-        total = ring.sum_products(lambda part: self.multiply_weight(formula, part, weight), x)
+        total = ring.sum_products(lambda parts: self._multiply_parts(formula, parts, weight), x)
         return checkpoint_name(total, RECEIVED)
 
     def _gather_tokens(self, x: jax.Array) -> Any:
@@ -337,7 +355,8 @@ class TransformerLayer:
             )  # fmt: skip
         if self.is_ring:
             kernels = make_cudnn_kernels(scale)
-            return AttentionRing("context", devices, kernels, CONTEXT).attend(q, k, v)
+            ring = AttentionRing("context", devices, kernels, CONTEXT, self.ring_branches)
+            return ring.attend(q, k, v)
         if self.has_chunks:
             k, v = (restore_token_order(x, devices, axis=1) for x in (k, v))
         if self.attention == "splash":

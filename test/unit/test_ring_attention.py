@@ -50,15 +50,17 @@ def differentiate(q, k, v, sums, out, gradient, causal):
     return jnp.einsum("bhst,bthd->bshd", scores, wide_k), *narrow
 
 
+@pytest.mark.parametrize("has_branches", [False, True])
 @pytest.mark.parametrize("devices", [2, 4])
-def test_a_ring_computes_the_attention_of_whole_sequences(devices):
+def test_a_ring_computes_the_attention_of_whole_sequences(devices, has_branches):
     tokens = 4 * devices
     random = np.random.default_rng(0)
     q, k, v, g = (
         jnp.asarray(random.normal(size=(2, tokens, heads, 3)), jnp.float32)
         for heads in (4, 2, 2, 4)
     )
-    ring = AttentionRing("context", devices, BlockKernels(attend, differentiate), "context")
+    kernels = BlockKernels(attend, differentiate)
+    ring = AttentionRing("context", devices, kernels, "context", has_branches)
     mesh = jax.make_mesh((devices,), ("context",), axis_types=(AxisType.Auto,))
     spec = PartitionSpec(None, "context")
     divided = jax.shard_map(ring.attend, mesh=mesh, in_specs=(spec,) * 3, out_specs=spec)

@@ -36,8 +36,10 @@ def test_products_in_steps_are_those_of_gathered_tokens():
     x, up, down = (random.normal(size=shape) for shape in ((2, 8, 6), (6, 12), (12, 6)))
 
     def multiply_in_steps(x, up, down):
-        hidden = RING.gather_parts(x).map_parts(lambda part: jnp.tanh(part @ up))
-        return RING.sum_products(lambda part: part @ down, hidden)
+        hidden = RING.gather_parts(x).map_parts(
+            lambda parts: [jnp.tanh(part @ up) for part in parts]
+        )
+        return RING.sum_products(lambda parts: [part @ down for part in parts], hidden)
 
     def multiply_gathered(x, up, down):
         return jnp.sum((jnp.tanh(x @ up) @ down) ** 2)

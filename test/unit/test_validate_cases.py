@@ -421,8 +421,14 @@ def test_nemo_overlaps_and_sums_gradients_in_16_bits():
     assert (options["products"], options["sequence_parallel"]) == ("fp8_te", "true")
     assert (options["accumulator_dtype"], options["master"]) == ("bf16", "true")
     assert not {"reduce_dtype", "checked_gradients", "separate_loss"} & set(options)
+    names = ("stored_products", "fused_sums", "ring_products")
+    assert [options.get(name) for name in names] == ["true"] * 3
+    assert any("gathered in 8 bits" in text for text in plan.assumptions)
     current = plan_case(framework=framework, precision="fp8 current scaling (TE)")
     assert current.workload.options["products"] == "fp8"
+    assert "stored_products" not in current.workload.options
+    automodel = plan_case(framework="PyTorch FSDP2 (NeMo Automodel)").case.framework
+    assert not (automodel.overlaps_updates or automodel.fuses_sums)
     assert not plan_case(framework="Megatron-LM core 0.14").case.framework.overlaps_updates
 
 
@@ -563,6 +569,30 @@ def test_pipelines_whose_gradients_are_not_clipped_have_no_norm():
     assert plan.stage_workloads[0]["update"].options["clip"] == "0"
     assert not any("clipped" in text for text in plan.assumptions)
     assert not plan.case.framework.overlaps_updates
+
+
+def test_nemo_without_a_pipeline_is_one_rank_with_a_stage_for_each_layer():
+    texts = {
+        "framework": "NeMo/Megatron-Core + TransformerEngine", "precision": "fp8 (TE)",
+        "layers": "4", "per_device_batch": "1",
+    }  # fmt: skip
+    plan = plan_case(8, parallelism="dp=4;cp=2;zero1", **{**texts, "per_device_batch": "0.5"})
+    assert (plan.schedule.ranks, plan.schedule.stages_per_rank) == (1, 4)
+    assert [stage["update"].options["position"] for stage in plan.stage_workloads] == [
+        "first", "middle", "middle", "last",
+    ]  # fmt: skip
+    assert plan.stage_workloads[0]["forward"].options["ring_branches"] == "true"
+    assert any("norm of each layer" in text for text in plan.assumptions)
+    adapters = "LoRA rank 16 on attention (qkv and dense)"
+    for changes in (
+        {"parallelism": "dp=8"},
+        {"parallelism": "dp=8;zero1", "notes": adapters},
+        {"parallelism": "tp=8;zero1;sp=8", "per_device_batch": "0.125"},
+        {"parallelism": "dp=8;zero1", "framework": "Megatron-LM core 0.14"},
+    ):
+        plan = plan_case(8, **{**texts, **changes})
+        assert plan.schedule is None
+        assert not plan.reasons
 
 
 def test_layers_are_a_loop_unless_the_row_says_otherwise():

@@ -38,8 +38,14 @@ class TrainingFramework:
         loss_metrics: How many metrics compute the loss of each microbatch again.
         default_remat: Its rematerialisation unless a row states another; "" if it is not known.
         selective_remat: What it calls selective rematerialisation; "" if it is not known.
-        overlaps_updates: Whether ranks of a pipeline reduce gradients and gather weights alongside
-            their tasks.
+        overlaps_updates: Whether gradients are reduced, and weights gathered, alongside the layers
+            before and after them.
+        overlaps_products: Whether the collectives of tensor parallelism that divides tokens run
+            alongside parts of the products of layers.
+        stores_products: Whether layers store their weights in 8 bits if products are in these.
+        fuses_sums: Whether products add the gradients of weights to their sums.
+        has_ring_branches: Whether each device of context parallelism runs attention on views of its
+            own chunks.
         has_narrow_logits: Whether logits have the type of activations: the result of a linear layer
             in PyTorch, and of a product in Paxml (FullSoftmax.get_logits of praxis) and AXLearn
             (Embedding.attend). The loss is computed in f32.
@@ -56,6 +62,10 @@ class TrainingFramework:
     default_remat: str = ""
     selective_remat: str = ""
     overlaps_updates: bool = False
+    overlaps_products: bool = False
+    stores_products: bool = False
+    fuses_sums: bool = False
+    has_ring_branches: bool = False
     has_narrow_logits: bool = False
 
 
@@ -69,7 +79,13 @@ class TrainingFramework:
 # NeMo runs Megatron Core, but its performance recipes and NVIDIA's submissions to MLPerf sum
 # gradients in bf16, and overlap these sums and the gathers of weights with compute
 # (grad_reduce_in_fp32 of NVIDIA/NeMo; mlcommons/training_results_v4.0 NVIDIA/benchmarks/gpt3/
-# implementations/nemo/conf/optim/distributed_fused_adam.yaml). Rows name it before Megatron.
+# implementations/nemo/conf/optim/distributed_fused_adam.yaml). They set tp_comm_overlap with tensor
+# parallelism (nemo/collections/llm/recipes/gpt3_175b.py; TP_COMM_OVERLAP in config_DGXH100_*.sh of
+# the submissions), and gradient_accumulation_fusion (conf/custom.yaml of training_results_v3.1;
+# nemo/collections/llm/gpt/model/base.py). Its precision with scales from earlier steps has
+# fp8_param_gather (bf16_with_fp8_mixed of nemo/collections/llm/recipes/precision/
+# mixed_precision.py). Context parallelism is TransformerEngine's ring (cp_comm_type None is p2p in
+# megatron/core/extensions/transformer_engine.py). Rows name it before Megatron.
 # NeMo Automodel has nothing of Megatron Core: it trains by PyTorch's FSDP2, and computes nothing
 # again unless its configuration says so (``activation_checkpointing`` of FSDP2Config in
 # NVIDIA-NeMo/Automodel@36044ad nemo_automodel/components/distributed/config.py). Norms, rotations
@@ -91,7 +107,8 @@ FRAMEWORKS = (
     ),
     TrainingFramework(
         NEMO, "nemo", is_eager=True, is_megatron=True, default_remat="none",
-        selective_remat="none", overlaps_updates=True,
+        selective_remat="none", overlaps_updates=True, overlaps_products=True,
+        stores_products=True, fuses_sums=True, has_ring_branches=True,
     ),
     TrainingFramework(
         MEGATRON, "megatron", is_eager=True, is_megatron=True, default_remat="none",

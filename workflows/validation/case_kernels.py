@@ -119,10 +119,14 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
     case = outcome.case
     framework, text = case.framework, case.words
     is_asynchronous = _has_asynchronous_products(case)
-    has_steps = framework.is_megatron and _states_feature(_USERBUFFERS, text)
+    has_steps = framework.overlaps_products
+    if framework.is_megatron and re.search(_USERBUFFERS, text):
+        has_steps = _states_feature(_USERBUFFERS, text)
     layer = {"repeated_heads": "true"} if framework.name == TORCHTITAN else {}
     if (is_asynchronous or has_steps) and divides_tokens(case):
         layer["ring_products"] = "true"
+    if framework.has_ring_branches and case.read_axis_sizes().get("cp", 1) > 1:
+        layer["ring_branches"] = "true"
     if read_stage_counts(case)[0] > 1:
         return layer
     runs_alone = framework.is_unfused and not _is_compiled(case)

@@ -223,6 +223,13 @@ def _find_named_schedule(case: TrainingCase) -> str:
     return next((name for words, name in _SCHEDULES if re.search(words, text)), "")
 
 
+def _divides_updates(model: StudyWorkload) -> bool:
+    """Return whether devices update parts of the weights of a decoder, all of which are trained."""
+    options = model.options
+    is_divided = options.get("zero1") == "true" and model.mesh.get("data", 1) > 1
+    return is_divided and model.recipe in DECODERS and "lora_rank" not in options
+
+
 def plan_stages(outcome: CaseOutcome, model: StudyWorkload) -> None:
     """Plan the schedule and the stages of a case that has a pipeline.
 
@@ -233,10 +240,14 @@ def plan_stages(outcome: CaseOutcome, model: StudyWorkload) -> None:
     Raises:
         HespasError: The schedule cannot run, or there are fewer layers than stages.
     """
+    framework = outcome.case.framework
     ranks, stages_per_rank = read_stage_counts(outcome.case)
     if ranks == 1:
-        return
-    name = _find_named_schedule(outcome.case)
+        if not (framework.overlaps_updates and _divides_updates(model)):
+            return
+        # Megatron Core gathers and reduces buckets of the weights of about a layer.
+        stages_per_rank = int(model.options.get("layers", MODELS[model.options["model"]].layers))
+    name = INTERLEAVED if ranks == 1 else _find_named_schedule(outcome.case)
     if not name:
         name = INTERLEAVED if stages_per_rank > 1 else "1f1b"
         outcome.assumptions.append(f"schedule {name}")
@@ -249,5 +260,8 @@ def plan_stages(outcome: CaseOutcome, model: StudyWorkload) -> None:
             "weights gathered, and gradients reduce-scattered, once in a step"
         )
     if model.options.get("clip") != "0":
-        outcome.assumptions.append("gradients are clipped by the norm of each stage")
+        one = "stage" if ranks > 1 else "layer"
+        outcome.assumptions.append(f"gradients are clipped by the norm of each {one}")
+    if framework.fuses_sums:
+        model = dataclasses.replace(model, options={**model.options, "fused_sums": "true"})
     outcome.stage_workloads = plan_stage_workloads(place_on_rank(model), outcome.schedule)

@@ -45,6 +45,10 @@ _STATE_BYTES = 16
 DELAYED_SCALES = (
     "scales of fp8 are known, from earlier steps; weights are converted for each microbatch"
 )
+STORED_PRODUCTS = (
+    "scales of fp8 are known, from earlier steps; weights are converted, and gathered in 8 bits, "
+    "once in a step"
+)
 CURRENT_SCALES = "scales of fp8 from the values themselves, not from earlier steps"
 
 
@@ -153,6 +157,19 @@ def _runs_transformer_engine(case: TrainingCase) -> bool:
     """Return whether Megatron runs TransformerEngine's products."""
     is_named = re.search(r"\bte\b|transformer ?engine", case.words)
     return bool(case.framework.is_megatron and is_named)
+
+
+def choose_stored_products(outcome: CaseOutcome, precision: Mapping[str, str]) -> dict[str, str]:
+    """Return the option of a decoder for weights in the 8 bits that products read.
+
+    The programs have it with scales that are known.
+    """
+    is_known = precision.get("products") == "fp8_te"
+    if not is_known or not outcome.case.framework.stores_products:
+        return {}
+    if DELAYED_SCALES in outcome.assumptions:
+        outcome.assumptions[outcome.assumptions.index(DELAYED_SCALES)] = STORED_PRODUCTS
+    return {"stored_products": "true"}
 
 
 def choose_optimiser_state(outcome: CaseOutcome, precision: Mapping[str, str]) -> dict[str, str]:

@@ -62,6 +62,7 @@ from hespas.workflows.validation.case_precisions import (
     CURRENT_SCALES,
     choose_optimiser_state,
     choose_state_types,
+    choose_stored_products,
     choose_weight_padding,
     read_precision,
 )
@@ -170,6 +171,7 @@ def _plan_decoder(
             {
                 **choose_operator_options(outcome, precision),
                 **choose_weight_padding(outcome, sizes, mesh),
+                **({} if adapters else choose_stored_products(outcome, precision)),
             }
             if recipe in DENSE_DECODERS
             else {}
