@@ -132,8 +132,10 @@ def annotate_module(
         keeps_stated=keeps_stated,
         old_target=require_target(module),
     )
-    run.leaves.clear()
+    run.forget_leaves()
     total = annotator.annotate_program()
+    if not keeps_stated:
+        run.op_leaves |= annotator.list_op_leaves()
     if any(item.has_compiler_time for item in annotator.items.values()):
         _warn_of_another_target(module, node, run)
     target = describe_estimates(
@@ -252,6 +254,10 @@ class Annotator(CostWalk):
                 f"does not count, and {self.estimator.name} estimates the kernel"
             )
         return total
+
+    def list_op_leaves(self) -> dict[OpContent, _LeafCost]:
+        """List the name and the cost of the ops of each content that have no gap."""
+        return {content: estimated.leaf for content, estimated in self._plain_ops.items()}
 
     def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
         stated = self._keep_stated_cost(op)

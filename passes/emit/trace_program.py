@@ -30,6 +30,7 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
     is_marked_collective,
 )
+from hespas.estimators.op_content import OpContent
 from hespas.passes.base import EntryOps, PassRun
 from hespas.passes.emit.trace_order import (
     NOTHING,
@@ -168,13 +169,21 @@ class _BlockReader:
         items: list[_BlockOp] = []
         results: Sequence[int] = []
         ops = known.ops if known else (view.operation for view in block.operations)
-        rows = zip(known.reads, known.makes, known.regions, strict=True) if known else repeat(None)
+        rows = (
+            zip(known.reads, known.makes, known.regions, known.contents, strict=True)
+            if known
+            else repeat(None)
+        )
+        leaves = self.run.op_leaves
         for op, row in zip(ops, rows, strict=known is not None):
-            name = op.name
             if row is not None and row[2] is not None:
-                task = self._record_task(self.maker.build_compute_task(op, name, row[2]))
+                leaf = leaves.get(row[3])
+                name = op.name if leaf is None else leaf[0]
+                task = self._record_task(self.maker.build_compute_task(op, name, row[2], leaf))
                 items.append(_BlockOp(row[0], row[1], task))
-            elif name in TERMINATORS:
+                continue
+            name = op.name
+            if name in TERMINATORS:
                 results = self._number_values(op.operands)
             elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
                 task = self._record_task(self.maker.build_comm_task(op))
@@ -200,7 +209,7 @@ class _BlockReader:
     def _read_block_op(
         self,
         op: ir.Operation,
-        row: tuple[Sequence[int], Sequence[int], RegionAttr | None] | None,
+        row: tuple[Sequence[int], Sequence[int], RegionAttr | None, OpContent | None] | None,
         name: str,
         task: TraceTask | None = None,
     ) -> _BlockOp:
@@ -263,13 +272,14 @@ def _expand_block(
             value = order.wait_for_value(value)
         else:
             task.runs += 1
-            if task.is_receive:
+            comm = task.comm
+            if comm is not None and task.is_receive:
                 value = order.join_values([value, order.get_latest_communication()])
-            is_async = task.comm is not None and task.comm.is_async
             for activity in task.activities:
                 if isinstance(activity, ComputeContent):
                     value = order.add_compute_step(activity, value)
                 else:
+                    is_async = comm is not None and comm.is_async
                     value = order.add_communication_step(activity, value, is_async)
         for i in item.makes:
             values[i] = value

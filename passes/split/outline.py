@@ -126,13 +126,14 @@ class Outliner:
         for unit in units:
             last = body.ops[unit[-1]]
             if len(unit) == 1:
+                (i,) = unit
                 if reorder:
                     last.move_before(terminator)
-                if unit[0] not in cuts:
-                    content = contents[body.kinds[unit[0]].number]
+                if i not in cuts:
+                    content = contents[body.kinds[i].number]
                     region = self._number_region(1, self._digester.digest_op(content))
                     self._write_region(last, region)
-                    regions[unit[0]] = region
+                    regions[i] = region
                 continue
             shape = self._build_region_shape(body, unit, escaping)
             call, regions[unit[-1]] = self._create_region_call(
