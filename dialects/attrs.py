@@ -309,8 +309,13 @@ class RegionAttr(AttrRecord):
     HOLDERS: ClassVar[str] = "region function, its calls, a single op that is a region"
 
     id: int = declare_field("number of the region in program order, from 0")
-    ops: int = declare_field("number of ops in the region, without nested ones")
+    ops: int = declare_field("number of ops in the region, without nested ones", derived=True)
     digest: str = declare_field("content hash; regions with equal digests have equal costs")
+
+    @classmethod
+    def derive_fields(cls, op: ir.Operation) -> dict[str, Any]:
+        """A single op is a region of one op."""
+        return {} if op.name in ("func.func", "func.call") else {"ops": 1}
 
 
 @record(frozen=True, slots=True)

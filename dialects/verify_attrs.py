@@ -18,7 +18,7 @@ from hespas.dialects.attr_codec import (
     read_branch_number,
     read_communicators,
 )
-from hespas.dialects.attr_schema import AttrRecord
+from hespas.dialects.attr_schema import AttrRecord, list_attr_fields
 from hespas.dialects.attrs import (
     BRANCH,
     BRANCH_FOUND,
@@ -106,9 +106,9 @@ class _AttributeVerifier:
             self.problems.append(error)
 
     def read_record(self, op: ir.Operation, name: str) -> AttrRecord:
-        """Return the record on an op; equal attributes are parsed once, if no op changes them."""
-        if name == CommAttr.NAME:
-            return CommAttr.from_dictionary_attr(op.attributes[name], op)
+        """Return the record on an op; equal attributes are parsed once, if no op completes them."""
+        if any(declared.is_derived for declared in list_attr_fields(BY_NAME[name])):
+            return BY_NAME[name].from_dictionary_attr(op.attributes[name], op)
         key = (name, op.attributes[name])
         if key not in self.parsed:
             self.parsed[key] = BY_NAME[name].from_dictionary_attr(key[1], op)

@@ -249,9 +249,7 @@ class TraceTaskBuilder:
             region = self._regions[attr] = RegionAttr.from_dictionary_attr(attr, op)
         return region
 
-    def _read_cost_attr(
-        self, attr: ir.Attribute, op: ir.Operation, name: str
-    ) -> _ReadCost:
+    def _read_cost_attr(self, attr: ir.Attribute, op: ir.Operation, name: str) -> _ReadCost:
         cached = self._costs.get(attr)
         if cached is None or cached[0][0] != name:
             cost = Cost.from_dictionary_attr(attr, op)

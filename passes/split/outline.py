@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     func,
     has_users,
     ir,
+    list_dictionary_entries,
 )
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.dialects.op_table import NumberRows
@@ -122,7 +123,7 @@ class Outliner:
         calls: dict[int, RegionCall] = {}
         results: dict[int, ir.Value] = {}
         surplus: list[int] = []  # the ops of regions that equal an earlier one
-        regions: dict[int, RegionAttr] = {}  # by the last op of a unit
+        regions: list[RegionAttr | None] = [None] * len(body.ops)  # by the last op of a unit
         for unit in units:
             last = body.ops[unit[-1]]
             if len(unit) == 1:
@@ -161,7 +162,7 @@ class Outliner:
         body: SplitBlock,
         order: list[int],
         calls: Mapping[int, RegionCall],
-        regions: Mapping[int, RegionAttr],
+        regions: Sequence[RegionAttr | None],
     ) -> EntryOps | None:
         """List what is known of the ops of the entry function; None if values are read elsewhere.
 
@@ -184,7 +185,7 @@ class Outliner:
             reads = NumberRows(calls[i].reads if i in calls else reads[i] for i in order)
             makes = NumberRows(calls[i].makes if i in calls else makes[i] for i in order)
         values = len(body.block.arguments) + len(body.producers)
-        return EntryOps(ops, contents, reads, makes, [regions.get(i) for i in order], values)
+        return EntryOps(ops, contents, reads, makes, [regions[i] for i in order], values)
 
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self._next_id += 1
@@ -200,8 +201,8 @@ class Outliner:
         content = (region.ops, region.digest)
         entries = self._region_entries.get(content)
         if entries is None:
-            attr = op.attributes[RegionAttr.NAME] = region.to_dictionary_attr(context)
-            self._region_entries[content] = {name: attr[name] for name in ("ops", "digest")}
+            attr = op.attributes[RegionAttr.NAME] = region.to_dictionary_attr(context, op)
+            self._region_entries[content] = dict(list_dictionary_entries(attr))
             return
         entries["id"] = ir.IntegerAttr.get(self._i64, region.id)
         op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
