@@ -574,6 +574,18 @@ FACTS = "hespas.facts"
 UNFUSED_ATTENTION = "unfused_attention"  # a fact: calls that a framework has kernels for
 GROUPED_PRODUCTS = "grouped_products"  # a fact: ragged products that a framework has kernels for
 ASSUMED = "assumed"  # in a trips_note: the count is not known, so that the loop's cost has a gap
+KERNEL_MARKS = frozenset(
+    (
+        KernelAttr.NAME,
+        CompilerEstimateAttr.NAME,
+        OnChipAttr.NAME,
+        RegionAttr.NAME,
+        RECOMPUTED,
+        RECOMPUTED_KERNEL,
+        RECOMPUTED_ORIGIN,
+    )
+)
+"""What says something of a kernel or a region, so that the end of a block has none of it."""
 MODULE = "builtin.module"
 _LOOP, _BRANCHES = ("stablehlo.while",), ("stablehlo.case", "stablehlo.if")
 PLAIN: dict[str, PlainAttr] = {

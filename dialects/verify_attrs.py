@@ -24,6 +24,7 @@ from hespas.dialects.attrs import (
     BRANCH_FOUND,
     BY_NAME,
     COMMUNICATORS,
+    KERNEL_MARKS,
     MODULE,
     PLAIN,
     RECORDS,
@@ -35,7 +36,7 @@ from hespas.dialects.attrs import (
     TargetAttr,
 )
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import MAYBE_COLLECTIVE, is_collective, name_in_both
+from hespas.dialects.op_kinds import MAYBE_COLLECTIVE, TERMINATORS, is_collective, name_in_both
 from hespas.dialects.program_facts import read_program_facts
 from hespas.support.errors import HespasError
 from hespas.support.records import record
@@ -165,6 +166,10 @@ class _AttributeVerifier:
             return  # the others were checked before the walk
         if name == CommAttr.NAME and op_name not in MAYBE_COLLECTIVE:
             if self.device_count is None:  # prepare removes what another pass has copied
+                raise _build_holder_error(name, op)
+            return
+        if name in KERNEL_MARKS and op_name in TERMINATORS:
+            if self.device_count is None:
                 raise _build_holder_error(name, op)
             return
         if name in BY_NAME:
