@@ -379,11 +379,15 @@ class Annotator(CostWalk):
 
     def cost_call(self, call: ir.Operation, callee: FunctionCost) -> None:
         self._composed.update(self.call_stack[-1:])
+        if Cost.NAME in call.attributes and not self.keeps_stated:
+            self._record_replaced_cost(call)
         call.attributes[Cost.NAME] = callee.attr
         if callee.gap is not None:
             self._count_gap_op(call, callee.gap)
 
     def write_sum(self, op: ir.Operation, cost: Cost, name: str = "") -> ir.Attribute:
+        if Cost.NAME in op.attributes and not self.keeps_stated:
+            self._record_replaced_cost(op)
         attr = op.attributes[Cost.NAME] = cost.to_dictionary_attr(op.context)
         return attr
 
