@@ -163,6 +163,16 @@ class CostReview(CostWalk):
                 self._record_stale(function, name)
         return FunctionCost([(cost, 1)], function.attributes[Cost.NAME], cost.gap)
 
+    def settle_function_cost(self, function: ir.Operation, total: Cost) -> None:
+        cost = self._read_cost(function)
+        if cost is None or self._is_sum(cost) or _are_sums_equal(cost, total):
+            return
+        raise HespasError(
+            f"'{cost.estimator}' states a {Cost.NAME} for the function, whose ops have costs, too",
+            op=function,
+            remedy="remove it, or the costs of the ops",
+        )
+
     def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
         function = self.functions[name]
         if not has_costs(function):

@@ -370,6 +370,10 @@ class Annotator(CostWalk):
         function.attributes[Cost.NAME] = estimated.attr
         return FunctionCost([(estimated.cost, 1)], estimated.attr, estimated.cost.gap)
 
+    def settle_function_cost(self, function: ir.Operation, total: Cost) -> None:
+        self._record_replaced_cost(function)
+        drop_attributes(function, Cost.NAME)
+
     def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
         if self.keeps_stated and not has_costs(self.functions[name]):
             stated = self._keep_stated_cost(call)
