@@ -132,10 +132,9 @@ def annotate_module(
         keeps_stated=keeps_stated,
         old_target=require_target(module),
     )
-    run.forget_leaves()
+    run.leaves.clear()
     total = annotator.annotate_program()
-    if not keeps_stated:
-        run.op_leaves |= annotator.list_op_leaves()
+    run.op_leaves = {} if keeps_stated else annotator.list_op_leaves()
     if any(item.has_compiler_time for item in annotator.items.values()):
         _warn_of_another_target(module, node, run)
     target = describe_estimates(
