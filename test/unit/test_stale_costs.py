@@ -391,6 +391,7 @@ class DoubleTimesPass(Pass):
 
     name: ClassVar[str] = "acme-double-times"
     keeps: ClassVar[frozenset[str]] = FACTS
+    only_marks: ClassVar[bool] = True
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         def visit_op(op: ir.Operation) -> ir.WalkResult:
