@@ -175,7 +175,7 @@ class _BlockReader:
         rows = zip(known.ops, known.reads, known.makes, known.regions, known.contents, strict=True)
         for op, reads, makes, region, content in rows:
             if region is not None:
-                leaf = leaves.get(content)
+                leaf = leaves.get(content) if content is not None else None
                 task = build_task(op, op.name if leaf is None else leaf[0], region, leaf)
                 add_task(task)
                 yield _BlockOp(reads, makes, task)

@@ -202,7 +202,8 @@ class Outliner:
         entries = self._region_entries.get(content)
         if entries is None:
             attr = op.attributes[RegionAttr.NAME] = region.to_dictionary_attr(context, op)
-            self._region_entries[content] = dict(list_dictionary_entries(attr))
+            names = [name for name, _ in list_dictionary_entries(attr)]
+            self._region_entries[content] = {name: attr[name] for name in names}
             return
         entries["id"] = ir.IntegerAttr.get(self._i64, region.id)
         op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
