@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from hespas.chakra.schema import VERSION, make_value_field
+from hespas.chakra.schema import VERSION, NodeType, make_value_field
 
 _VARINT, _BYTES = 0, 2  # wire types
 MAX_VARINT_BYTES = 10  # of a number of 64 bits
@@ -17,6 +17,10 @@ MAX_VARINT_BYTES = 10  # of a number of 64 bits
 @functools.lru_cache(maxsize=1 << 12)  # of a trace's numbers most have just been encoded
 def encode_varint(number: int) -> bytes:
     """Encode a non-negative integer in protobuf's base-128 form."""
+    if number < 1 << 14:  # most numbers have up to three bytes
+        return bytes((number & 127 | 128, number >> 7)) if number > 127 else bytes((number,))
+    if number < 1 << 21:
+        return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14))
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -40,6 +44,8 @@ _NODE_ID, _NODE_NAME, _NODE_TYPE = (
     _encode_field_key(3, _VARINT),
 )
 _DATA_DEPS, _DURATION = _encode_field_key(5, _BYTES), _encode_field_key(7, _VARINT)
+# By type; the hash of a member of an enumeration is a function of Python.
+_NODE_TYPES = tuple(_NODE_TYPE + encode_varint(int(kind)) for kind in NodeType)
 
 
 def encode_int_attr(name: str, value: int, kind: str) -> bytes:
@@ -66,6 +72,21 @@ class IntAttrEncoder:
         return self._heads[len(data)] + data
 
 
+class TextAttrEncoder:
+    """Encodes attributes with the same name whose values are different strings."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._heads: dict[int, bytes] = {}  # by the size of the value
+
+    def __call__(self, value: str) -> bytes:
+        data = value.encode()
+        head = self._heads.get(len(data))
+        if head is None:
+            head = self._heads[len(data)] = _encode_attr_head(self._name, "string", len(data))
+        return head + data
+
+
 @functools.lru_cache(maxsize=1 << 10)
 def _encode_attr_head(name: str, kind: str, size: int) -> bytes:
     """Encode what comes before the ``size`` bytes of an attribute's value."""
@@ -87,9 +108,9 @@ def encode_node(
 ) -> bytes:
     """Encode a Node without its length; ``name`` and ``attrs`` are encoded already."""
     head = _NODE_ID + encode_varint(number) if number else b""
-    head += name + _NODE_TYPE + encode_varint(kind)
+    head += name + _NODE_TYPES[kind]
     if deps:
-        encoded = b"".join([encode_varint(d) for d in deps])
+        encoded = b"".join(map(encode_varint, deps))
         head += _DATA_DEPS + encode_varint(len(encoded)) + encoded
     if duration_us:
         head += _DURATION + encode_varint(duration_us)

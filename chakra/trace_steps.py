@@ -185,10 +185,15 @@ def round_durations(latencies_fs: Iterable[int]) -> list[NodeDuration]:
     for latency_fs in latencies_fs:
         exact_fs += latency_fs
         exact_ns = (exact_fs + FS_PER_NS // 2) // FS_PER_NS
-        micros.append(max(0, (exact_ns - micros_total_ns + 500) // 1000))
-        nanos.append(max(1, exact_ns - nanos_total_ns))
-        micros_total_ns += micros[-1] * 1000 or 1
-        nanos_total_ns += nanos[-1]
+        # Calls of `max` would take a third of the time.
+        micro = (exact_ns - micros_total_ns + 500) // 1000
+        micro = micro if micro > 0 else 0
+        nano = exact_ns - nanos_total_ns
+        nano = nano if nano > 1 else 1
+        micros.append(micro)
+        nanos.append(nano)
+        micros_total_ns += micro * 1000 or 1
+        nanos_total_ns += nano
     _shorten_latest_times(micros, (micros_total_ns - exact_ns) // 1000)
     _shorten_latest_times(nanos, nanos_total_ns - exact_ns)
     return list(map(NodeDuration, micros, nanos))

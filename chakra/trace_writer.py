@@ -226,7 +226,7 @@ class DeviceClassEncoder:
         self._encoded_durations: dict[int, bytes] = {}
         self._chunks: list[bytes] = []
         self._chunk_slots: list[int] = []
-        self._open_chunk = [encode_metadata_record()]
+        self._open_chunk = bytearray(encode_metadata_record())
         self._node_count = 0
 
     def encode_steps(self, durations: Sequence[NodeDuration]) -> EncodedClass:
@@ -248,22 +248,23 @@ class DeviceClassEncoder:
             else:
                 self._add_transfer(step, name, content)
         if not self._node_count:
-            self._open_chunk.append(encode_record(_encode_idle_node(self._time)))
+            self._open_chunk += encode_record(_encode_idle_node(self._time))
             self._node_count = 1
-        self._chunks.append(b"".join(self._open_chunk))
+        self._chunks.append(bytes(self._open_chunk))
+        self._open_chunk.clear()
         return EncodedClass(self._chunks, self._chunk_slots, self._node_count)
 
     def _add_node(self, step: TraceStep, name: bytes, micros: int, attrs: bytes) -> None:
         """Add a node without a tail."""
         deps = self._ids.list_node_ids(step)
         body = encode_node(step.id, name, NodeType.COMP_NODE, deps, micros, attrs)
-        self._open_chunk.append(encode_record(body))
+        self._open_chunk += encode_record(body)
         self._node_count += 1
 
     def _add_node_with_tail(self, slot: int, body: bytes) -> None:
-        self._open_chunk.append(encode_record(body, self._tail_lengths[slot]))
-        self._chunks.append(b"".join(self._open_chunk))
-        self._open_chunk = []
+        self._open_chunk += encode_record(body, self._tail_lengths[slot])
+        self._chunks.append(bytes(self._open_chunk))
+        self._open_chunk.clear()
         self._chunk_slots.append(slot)
         self._node_count += 1
 
@@ -336,7 +337,10 @@ class DependencyIds:
 
     def list_node_ids(self, step: TraceStep) -> tuple[int, ...]:
         """Return the ids of the nodes that a step's nodes depend on."""
-        deps, nodes = self.list_present_steps(step), self._nodes
+        nodes = self._nodes
+        if not (nodes or self._absent):  # as on all devices of most programs
+            return step.deps
+        deps = self.list_present_steps(step)
         if nodes.keys().isdisjoint(deps):
             return deps
         return tuple(n for d in deps for n in nodes.get(d, (d,)))

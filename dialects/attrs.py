@@ -309,8 +309,13 @@ class RegionAttr(AttrRecord):
     HOLDERS: ClassVar[str] = "region function, its calls, a single op that is a region"
 
     id: int = declare_field("number of the region in program order, from 0")
-    ops: int = declare_field("number of ops in the region, without nested ones")
+    ops: int = declare_field("number of ops in the region, without nested ones", derived=True)
     digest: str = declare_field("content hash; regions with equal digests have equal costs")
+
+    @classmethod
+    def derive_fields(cls, op: ir.Operation) -> dict[str, Any]:
+        """A single op is a region of one op."""
+        return {} if op.name in ("func.func", "func.call") else {"ops": 1}
 
 
 @record(frozen=True, slots=True)
@@ -569,6 +574,18 @@ FACTS = "hespas.facts"
 UNFUSED_ATTENTION = "unfused_attention"  # a fact: calls that a framework has kernels for
 GROUPED_PRODUCTS = "grouped_products"  # a fact: ragged products that a framework has kernels for
 ASSUMED = "assumed"  # in a trips_note: the count is not known, so that the loop's cost has a gap
+KERNEL_MARKS = frozenset(
+    (
+        KernelAttr.NAME,
+        CompilerEstimateAttr.NAME,
+        OnChipAttr.NAME,
+        RegionAttr.NAME,
+        RECOMPUTED,
+        RECOMPUTED_KERNEL,
+        RECOMPUTED_ORIGIN,
+    )
+)
+"""What says something of a kernel or a region, so that the end of a block has none of it."""
 MODULE = "builtin.module"
 _LOOP, _BRANCHES = ("stablehlo.while",), ("stablehlo.case", "stablehlo.if")
 PLAIN: dict[str, PlainAttr] = {

@@ -18,12 +18,13 @@ from hespas.dialects.attr_codec import (
     read_branch_number,
     read_communicators,
 )
-from hespas.dialects.attr_schema import AttrRecord
+from hespas.dialects.attr_schema import AttrRecord, list_attr_fields
 from hespas.dialects.attrs import (
     BRANCH,
     BRANCH_FOUND,
     BY_NAME,
     COMMUNICATORS,
+    KERNEL_MARKS,
     MODULE,
     PLAIN,
     RECORDS,
@@ -35,7 +36,7 @@ from hespas.dialects.attrs import (
     TargetAttr,
 )
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import MAYBE_COLLECTIVE, is_collective, name_in_both
+from hespas.dialects.op_kinds import MAYBE_COLLECTIVE, TERMINATORS, is_collective, name_in_both
 from hespas.dialects.program_facts import read_program_facts
 from hespas.support.errors import HespasError
 from hespas.support.records import record
@@ -106,9 +107,9 @@ class _AttributeVerifier:
             self.problems.append(error)
 
     def read_record(self, op: ir.Operation, name: str) -> AttrRecord:
-        """Return the record on an op; equal attributes are parsed once, if no op changes them."""
-        if name == CommAttr.NAME:
-            return CommAttr.from_dictionary_attr(op.attributes[name], op)
+        """Return the record on an op; equal attributes are parsed once, if no op completes them."""
+        if any(declared.is_derived for declared in list_attr_fields(BY_NAME[name])):
+            return BY_NAME[name].from_dictionary_attr(op.attributes[name], op)
         key = (name, op.attributes[name])
         if key not in self.parsed:
             self.parsed[key] = BY_NAME[name].from_dictionary_attr(key[1], op)
@@ -165,6 +166,10 @@ class _AttributeVerifier:
             return  # the others were checked before the walk
         if name == CommAttr.NAME and op_name not in MAYBE_COLLECTIVE:
             if self.device_count is None:  # prepare removes what another pass has copied
+                raise _build_holder_error(name, op)
+            return
+        if name in KERNEL_MARKS and op_name in TERMINATORS:
+            if self.device_count is None:
                 raise _build_holder_error(name, op)
             return
         if name in BY_NAME:

@@ -120,6 +120,8 @@ class PassRun:
             it; without the marks of ``prepare``. Valid until another pass may have changed ops.
         leaves: The ops of each region function without calls and control flow: how many have a name
             and a cost. Valid while ``hespas.cost`` is current.
+        op_leaves: The name and the cost of all ops with a content, if the pass before this one has
+            written one to all of them. A pass that keeps costs may have written others.
         current: Those of ``FACTS`` that are known to describe the ops as they are.
         trusted: Those of ``FACTS`` that the running pass keeps; none outside a pass.
         progress: Shows a line that the next one replaces, if the tool can.
@@ -137,6 +139,7 @@ class PassRun:
     entry_ops: EntryOps | None = None
     entry_code: bytes = b""
     leaves: dict[str, Counter[tuple[str, ir.Attribute]]] = field(default_factory=dict)
+    op_leaves: dict[OpContent, tuple[str, ir.Attribute]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
     trusted: frozenset[str] = frozenset()
     progress: Callable[[str], None] | None = None
@@ -151,6 +154,7 @@ class PassRun:
             artefacts=[*self.artefacts],
             contents={**self.contents},
             leaves={**self.leaves},
+            op_leaves={**self.op_leaves},
             current={*self.current},
         )
 
@@ -167,14 +171,17 @@ class PassRun:
             self.contents.clear()
         if RegionAttr.NAME not in self.current or not keeps_ops:
             self.entry_ops = None
-        entry_code = self.entry_code
+        entry_code, op_leaves = self.entry_code, self.op_leaves
         if Cost.NAME not in self.current:
             self.leaves.clear()
+            op_leaves.clear()
         self.trusted = names
         try:
             yield
         finally:
             self.trusted = frozenset()
+            if self.op_leaves is op_leaves:
+                self.op_leaves = {}
             # Marks on ops may be part of their contents, which the fact of regions stands for.
             keeps_contents = keeps_ops and RegionAttr.NAME in names
             if self.entry_code is entry_code and not keeps_contents:
@@ -194,6 +201,7 @@ class PassRun:
         self.entry_ops = None
         self.entry_code = b""
         self.leaves.clear()
+        self.op_leaves.clear()
         self.current.clear()
 
     def warn(self, text: str) -> None:

@@ -104,6 +104,15 @@ class CostWalk(ABC):
         """Return the cost of a function that is estimated as a whole, else None."""
 
     @abstractmethod
+    def settle_function_cost(self, function: ir.Operation, total: Cost) -> None:
+        """Handle the cost of a function that is no region and whose ops are estimated.
+
+        Args:
+            function: The function.
+            total: The sum of the costs of its ops.
+        """
+
+    @abstractmethod
     def cost_call(self, call: ir.Operation, callee: FunctionCost) -> None:
         """Write the cost of a call on it."""
 
@@ -119,7 +128,10 @@ class CostWalk(ABC):
             costs = self.cost_body(function.regions[0])
         else:
             costs = self._cost_ops(known.ops, known.contents)
-        return aggregate_counted_costs(costs, self.estimator_name)
+        total = aggregate_counted_costs(costs, self.estimator_name)
+        if Cost.NAME in function.attributes:
+            self.settle_function_cost(function, total)
+        return total
 
     def cost_body(
         self, region: ir.Region, contents: Sequence[OpContent | None] = ()
@@ -244,6 +256,8 @@ class CostWalk(ABC):
         total = aggregate_counted_costs(costs, self.estimator_name)
         if is_region:
             return FunctionCost(costs, self.write_sum(function, total, name))
+        if Cost.NAME in function.attributes:
+            self.settle_function_cost(function, total)
         return FunctionCost([(total, 1)], total.to_dictionary_attr(self.module.context))
 
 

@@ -125,6 +125,8 @@ class CostReview(CostWalk):
     problem: str = CHANGED
     is_annotated: bool = False
     _costs: dict[ir.Attribute, Cost] = field(default_factory=dict)
+    # By function, the first call that states a cost and the first that does not, if its ops do not.
+    _calls: dict[str, dict[bool, ir.Operation]] = field(default_factory=dict)
 
     def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
         cost = self._read_cost(op)
@@ -161,12 +163,31 @@ class CostReview(CostWalk):
                 self._record_stale(function, name)
         return FunctionCost([(cost, 1)], function.attributes[Cost.NAME], cost.gap)
 
+    def settle_function_cost(self, function: ir.Operation, total: Cost) -> None:
+        cost = self._read_cost(function)
+        if cost is None or self._is_sum(cost) or _are_sums_equal(cost, total):
+            return
+        raise HespasError(
+            f"'{cost.estimator}' states a {Cost.NAME} for the function, whose ops have costs, too",
+            op=function,
+            remedy="remove it, or the costs of the ops",
+        )
+
     def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
         function = self.functions[name]
         if not has_costs(function):
             cost = self._read_cost(call)
             # Another tool annotates calls only.
-            if cost is not None and cost.digest is None and not self._is_sum(cost):
+            is_stated = cost is not None and cost.digest is None and not self._is_sum(cost)
+            others = self._calls.setdefault(name, {})
+            others.setdefault(is_stated, call)
+            if len(others) > 1:
+                raise HespasError(
+                    f"another call of @{name} states a {Cost.NAME}, and this one has none",
+                    op=others[False],
+                    remedy=f"state it for each call of @{name}, or for the function",
+                )
+            if cost is not None and is_stated:
                 return FunctionCost([(cost, 1)], call.attributes[Cost.NAME], cost.gap)
             if not len(function.regions[0].blocks):  # the module is not prepared
                 raise HespasError(NO_COST, op=call, remedy=ANNOTATE_FIRST)

@@ -134,6 +134,7 @@ def annotate_module(
     )
     run.leaves.clear()
     total = annotator.annotate_program()
+    run.op_leaves = {} if keeps_stated else annotator.list_op_leaves()
     if any(item.has_compiler_time for item in annotator.items.values()):
         _warn_of_another_target(module, node, run)
     target = describe_estimates(
@@ -253,6 +254,10 @@ class Annotator(CostWalk):
             )
         return total
 
+    def list_op_leaves(self) -> dict[OpContent, _LeafCost]:
+        """List the name and the cost of the ops of each content that have no gap."""
+        return {content: estimated.leaf for content, estimated in self._plain_ops.items()}
+
     def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
         stated = self._keep_stated_cost(op)
         if stated is not None:
@@ -364,6 +369,10 @@ class Annotator(CostWalk):
         function.attributes[Cost.NAME] = estimated.attr
         return FunctionCost([(estimated.cost, 1)], estimated.attr, estimated.cost.gap)
 
+    def settle_function_cost(self, function: ir.Operation, total: Cost) -> None:
+        self._record_replaced_cost(function)
+        drop_attributes(function, Cost.NAME)
+
     def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
         if self.keeps_stated and not has_costs(self.functions[name]):
             stated = self._keep_stated_cost(call)
@@ -373,11 +382,15 @@ class Annotator(CostWalk):
 
     def cost_call(self, call: ir.Operation, callee: FunctionCost) -> None:
         self._composed.update(self.call_stack[-1:])
+        if Cost.NAME in call.attributes and not self.keeps_stated:
+            self._record_replaced_cost(call)
         call.attributes[Cost.NAME] = callee.attr
         if callee.gap is not None:
             self._count_gap_op(call, callee.gap)
 
     def write_sum(self, op: ir.Operation, cost: Cost, name: str = "") -> ir.Attribute:
+        if Cost.NAME in op.attributes and not self.keeps_stated:
+            self._record_replaced_cost(op)
         attr = op.attributes[Cost.NAME] = cost.to_dictionary_attr(op.context)
         return attr
 

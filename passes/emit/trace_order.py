@@ -56,7 +56,8 @@ class TraceOrder(ABC):
         """Return the value that depends on all of ``values``."""
         if len(values) == 1:  # as of many ops
             return values[0]
-        distinct = {value for value in values if value}
+        distinct = set(values)
+        distinct.discard(NOTHING)
         if len(distinct) < 2:
             return distinct.pop() if distinct else NOTHING
         return self.trace.drop_implied_deps(set().union(*distinct))
@@ -171,10 +172,15 @@ class DataFlowOrder(TraceOrder):
         number = self._next
         while stack and levels[stack[-1]] > level:
             chain[stack.pop()] = number
-        deps = {*value, stack[-1]} if stack else value
+        if not stack:
+            deps = self._reduce_dependencies(value)
+        elif not value or value == (stack[-1],):
+            deps = (stack[-1],)
+        else:
+            deps = self._reduce_dependencies({*value, stack[-1]})
         levels[number] = level
         stack.append(number)
-        return (self._append_compute(activity, self._reduce_dependencies(deps)),)
+        return (self._append_compute(activity, deps),)
 
     def add_communication_step(
         self, activity: CommunicationContent, value: Value, is_async: bool

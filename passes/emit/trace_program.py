@@ -7,9 +7,8 @@ of ``trace_order``, of the latest definition of number i.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from itertools import repeat
 
 from hespas.chakra.trace_steps import ComputeContent, ProgramTrace
 from hespas.dialects.attr_codec import (
@@ -17,7 +16,7 @@ from hespas.dialects.attr_codec import (
     read_trip_count,
     require_branch_number,
 )
-from hespas.dialects.attrs import WAIT, Cost, RegionAttr, SplitAttr, TargetAttr
+from hespas.dialects.attrs import WAIT, Cost, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import has_body, list_read_values
 from hespas.dialects.op_kinds import (
@@ -113,14 +112,19 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
     function = find_entry_function(module)
     tasks = TraceTaskBuilder(module, groups, target.host_link_bytes_per_s)
     reader = _BlockReader(tasks, run)
-    known = run.entry_ops
-    block = reader.read_block(function.regions[0].blocks[0], known)
-    _check_length(block)
-    tasks.warn_of_untimed_copies(run)
     trace = ProgramTrace(target.devices, groups)
     order: TraceOrder = LinearOrder(trace) if split.strategy == "linear" else DataFlowOrder(trace)
-    values = [NOTHING] * (len(reader.numbers) if known is None else known.value_count)
-    _expand_block(block, order, values, NOTHING)
+    if run.entry_ops is not None:
+        # Each op is expanded when it is read, and nothing else of it is kept.
+        ops = reader.read_known_ops(run.entry_ops)
+        _expand_ops(ops, order, [NOTHING] * run.entry_ops.value_count, NOTHING)
+        if len(trace.steps) > MAX_STEPS:
+            raise _make_length_error(None)
+    else:
+        block = reader.read_block(function.regions[0].blocks[0])
+        _check_length(block)
+        _expand_ops(block.items, order, [NOTHING] * len(reader.numbers), NOTHING)
+    tasks.warn_of_untimed_copies(run)
     return TraceProgram(trace, reader.tasks, [loop for loop in reader.assumed if loop.runs])
 
 
@@ -128,11 +132,15 @@ def _check_length(block: _ProgramBlock) -> None:
     """Check that a trace can be written, before loops are expanded to its steps."""
     if _count_steps(block.items) > MAX_STEPS:
         longest = max(block.items, key=lambda item: _count_steps([item]))
-        raise HespasError(
-            f"the trace has over {MAX_STEPS:,} nodes per device",
-            op=longest.task.op if longest.task else None,
-            remedy="merge regions, or reduce the trip counts of loops that contain collectives",
-        )
+        raise _make_length_error(longest.task.op if longest.task else None)
+
+
+def _make_length_error(op: ir.Operation | None) -> HespasError:
+    return HespasError(
+        f"the trace has over {MAX_STEPS:,} nodes per device",
+        op=op,
+        remedy="merge regions, or reduce the trip counts of loops that contain collectives",
+    )
 
 
 def _count_steps(items: Iterable[_BlockOp]) -> int:
@@ -156,38 +164,55 @@ class _BlockReader:
     tasks: list[TraceTask] = field(default_factory=list)
     assumed: list[TraceTask] = field(default_factory=list)
 
-    def read_block(self, block: ir.Block, known: EntryOps | None = None) -> _ProgramBlock:
-        """Read a block, and those inside it that contain collectives.
+    def read_known_ops(self, known: EntryOps) -> Iterator[_BlockOp]:
+        """Read the ops of the entry function if their values have numbers: half of the time.
 
-        Args:
-            block: The block.
-            known: The numbers of its values if they are known, which saves half of the time. No
-                block inside it has collectives then.
+        No block inside them has collectives.
         """
+        leaves, build_task, add_task = (
+            self.run.op_leaves, self.maker.build_compute_task, self.tasks.append,
+        )  # fmt: skip
+        rows = zip(known.ops, known.reads, known.makes, known.regions, known.contents, strict=True)
+        for op, reads, makes, region, content in rows:
+            if region is not None:
+                leaf = leaves.get(content) if content is not None else None
+                task = build_task(op, op.name if leaf is None else leaf[0], region, leaf)
+                add_task(task)
+                yield _BlockOp(reads, makes, task)
+            elif (name := op.name) not in TERMINATORS:
+                yield self._read_op(op, name, (reads, makes))
+
+    def read_block(self, block: ir.Block) -> _ProgramBlock:
+        """Read a block, and those inside it that contain collectives."""
         arguments = self._number_values(block.arguments)
         items: list[_BlockOp] = []
         results: Sequence[int] = []
-        ops = known.ops if known else (view.operation for view in block.operations)
-        rows = zip(known.reads, known.makes, known.regions, strict=True) if known else repeat(None)
-        for op, row in zip(ops, rows, strict=known is not None):
+        for view in block.operations:
+            op = view.operation
             name = op.name
-            if row is not None and row[2] is not None:
-                task = self._record_task(self.maker.build_compute_task(op, name, row[2]))
-                items.append(_BlockOp(row[0], row[1], task))
-            elif name in TERMINATORS:
+            if name in TERMINATORS:
                 results = self._number_values(op.operands)
-            elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
-                task = self._record_task(self.maker.build_comm_task(op))
-                items.append(self._read_block_op(op, row, name, task))
-            elif name in BARRIERS and WAIT in op.attributes:
-                items.append(self._read_block_op(op, row, name))
-            elif name in CONTROL and has_marked_collective(op):
-                assert known is None
-                items.append(self._read_loop_op(op) if name in LOOPS else self._read_branch_op(op))
             else:
-                task = self._record_task(self.maker.build_compute_task(op, name))
-                items.append(self._read_block_op(op, row, name, task))
+                items.append(self._read_op(op, name))
         return _ProgramBlock(arguments, items, results)
+
+    def _read_op(
+        self,
+        op: ir.Operation,
+        name: str,
+        numbers: tuple[Sequence[int], Sequence[int]] | None = None,
+    ) -> _BlockOp:
+        """Read an op, the numbers of whose values may be known."""
+        if name in MAYBE_COLLECTIVE and is_marked_collective(op):
+            task = self._record_task(self.maker.build_comm_task(op))
+            return self._read_block_op(op, numbers, name, task)
+        if name in BARRIERS and WAIT in op.attributes:
+            return self._read_block_op(op, numbers, name)
+        if name in CONTROL and has_marked_collective(op):
+            assert numbers is None
+            return self._read_loop_op(op) if name in LOOPS else self._read_branch_op(op)
+        task = self._record_task(self.maker.build_compute_task(op, name))
+        return self._read_block_op(op, numbers, name, task)
 
     def _number_values(self, values: Sequence[ir.Value]) -> list[int]:
         numbers = self.numbers
@@ -200,12 +225,12 @@ class _BlockReader:
     def _read_block_op(
         self,
         op: ir.Operation,
-        row: tuple[Sequence[int], Sequence[int], RegionAttr | None] | None,
+        numbers: tuple[Sequence[int], Sequence[int]] | None,
         name: str,
         task: TraceTask | None = None,
     ) -> _BlockOp:
-        if row is not None:
-            return _BlockOp(row[0], row[1], task)
+        if numbers is not None:
+            return _BlockOp(*numbers, task)
         inputs = list_read_values(op, name) if has_body(op, name) else op.operands
         return _BlockOp(self._number_values(inputs), self._number_values(op.results), task)
 
@@ -239,18 +264,18 @@ class _BlockReader:
         )
 
 
-def _expand_block(
-    block: _ProgramBlock, order: TraceOrder, values: list[Value], after: Value
+def _expand_ops(
+    items: Iterable[_BlockOp], order: TraceOrder, values: list[Value], after: Value
 ) -> None:
-    """Append the steps of one run of a block.
+    """Append the steps of one run of the ops of a block.
 
     Args:
-        block: The block.
+        items: The ops.
         order: The trace, in its order.
         values: What each numbered value depends on; updated.
         after: What all steps of a branch depend on: its selector. NOTHING outside branches.
     """
-    for item in block.items:
+    for item in items:
         inputs = [values[i] for i in item.reads]
         task = item.task
         if item.body is not None:
@@ -263,13 +288,14 @@ def _expand_block(
             value = order.wait_for_value(value)
         else:
             task.runs += 1
-            if task.is_receive:
+            comm = task.comm
+            if comm is not None and task.is_receive:
                 value = order.join_values([value, order.get_latest_communication()])
-            is_async = task.comm is not None and task.comm.is_async
             for activity in task.activities:
                 if isinstance(activity, ComputeContent):
                     value = order.add_compute_step(activity, value)
                 else:
+                    is_async = comm is not None and comm.is_async
                     value = order.add_communication_step(activity, value, is_async)
         for i in item.makes:
             values[i] = value
@@ -287,7 +313,7 @@ def _expand_control_flow(
     if item.trips < 0:
         (branch,) = item.body
         after = order.join_values([*inputs, after])
-        _expand_block(branch, order, values, after)
+        _expand_ops(branch.items, order, values, after)
         return [order.join_values([values[i], after]) for i in branch.results]
     assert item.task is not None
     item.task.runs += 1
@@ -297,6 +323,6 @@ def _expand_control_flow(
         for block in (condition, body):
             for i, value in zip(block.arguments, carried, strict=True):
                 values[i] = value
-            _expand_block(block, order, values, after)
+            _expand_ops(block.items, order, values, after)
         carried = [values[i] for i in body.results]
     return carried

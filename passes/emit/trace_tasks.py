@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from dataclasses import field
 
-from hespas.chakra.record_encoding import IntAttrEncoder, encode_text_attr
+from hespas.chakra.record_encoding import IntAttrEncoder, TextAttrEncoder, encode_text_attr
 from hespas.chakra.schema import CollectiveCommType
 from hespas.chakra.trace_steps import (
     FS_PER_NS,
@@ -47,8 +48,11 @@ COMM_TYPES = {
     "all_to_all": CollectiveCommType.ALL_TO_ALL,
 }
 MAX_NODE_NS = 9e15  # num_ops holds 1000 times the nanoseconds in 63 bits
-_REGION = IntAttrEncoder("region", "int64")
+_REGION, _LOCATION = IntAttrEncoder("region", "int64"), TextAttrEncoder("location")
 _COUNTS = [(name, IntAttrEncoder(name, "int64")) for name in COUNTS]
+
+# The name and the cost of an op, the cost, its time in femtoseconds, and its encoded attributes.
+_ReadCost = tuple[tuple[str, ir.Attribute], Cost, int, bytes]
 
 
 @record(slots=True, eq=False)
@@ -96,9 +100,8 @@ class TraceTaskBuilder:
     functions: dict[str, ir.Operation] = field(init=False)
     source_file: str = field(init=False)
     _source_name: str = field(init=False)  # without its folder
-    _costs: dict[ir.Attribute, tuple[tuple[str, ir.Attribute], Cost, int, bytes]] = field(
-        default_factory=dict
-    )
+    _costs: dict[ir.Attribute, _ReadCost] = field(default_factory=dict)
+    _leaves: dict[int, _ReadCost] = field(default_factory=dict)  # by id; `PassRun` holds them
     _heroes: dict[str, str] = field(default_factory=dict)
     _regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -110,7 +113,11 @@ class TraceTaskBuilder:
         self._source_name = os.path.basename(self.source_file)
 
     def build_compute_task(
-        self, op: ir.Operation, name: str, region: RegionAttr | None = None
+        self,
+        op: ir.Operation,
+        name: str,
+        region: RegionAttr | None = None,
+        leaf: tuple[str, ir.Attribute] | None = None,
     ) -> TraceTask:
         """Build the task of a region call, or of an op outside regions.
 
@@ -118,30 +125,38 @@ class TraceTaskBuilder:
             op: The op.
             name: Its name.
             region: Its region if it is known.
+            leaf: Its name and cost if they are known.
         """
-        attributes = op.attributes
-        cost_attr = attributes.get(Cost.NAME)
-        region = region or self._read_region(op)
-        if cost_attr is None:
-            assert is_free_op_name(name)  # `refresh_costs` has looked at all others
-            return TraceTask(op, (), FREE_COST, None, region)
-        leaf, cost, latency_fs, attrs = self._read_cost_attr(cost_attr, op, name)
-        callee = ir.FlatSymbolRefAttr(attributes["callee"]).value if name == "func.call" else ""
+        callee = ""
+        if leaf is not None:
+            leaf, cost, latency_fs, attrs = self._read_leaf(leaf, op)
+        else:
+            attributes = op.attributes
+            cost_attr = attributes.get(Cost.NAME)
+            region = region or self._read_region(op)
+            if cost_attr is None:
+                assert is_free_op_name(name)  # `refresh_costs` has looked at all others
+                return TraceTask(op, (), FREE_COST, None, region)
+            leaf, cost, latency_fs, attrs = self._read_cost_attr(cost_attr, op, name)
+            if name == "func.call":
+                callee = ir.FlatSymbolRefAttr(attributes["callee"]).value
         if not latency_fs:
             return TraceTask(op, (), cost, None, region, callee, leaf)
         location = op.location
-        framework = find_framework_name(location)
+        # By far the most locations are places, which have no names.
+        framework = "" if type(location) is ir.FileLineColLoc else find_framework_name(location)
         hero = framework or (self._find_naming_op(callee) if callee else _strip_dialect(name))
         if region is None:
             label = hero
         else:
-            label = f"region {region.id}: {hero}"
+            number = region.id
+            label = f"region {number}: {hero}"
             if region.ops > 1:
                 label += f" +{region.ops - 1}"
-            attrs += _REGION(region.id)
+            attrs += _REGION(number)
         place = self._format_location(location) or framework
         if place:
-            attrs += encode_text_attr("location", place)
+            attrs += _LOCATION(place)
         return TraceTask(
             op, (ComputeContent(label, latency_fs, attrs),), cost, None, region, callee, leaf
         )
@@ -155,7 +170,7 @@ class TraceTaskBuilder:
         framework = find_framework_name(op.location)
         name = f"{kind}.{number - 1}" + (f" {framework}" if framework else "")
         place = self._format_location(op.location) or framework
-        attrs = encode_text_attr("location", place) if place else b""
+        attrs = _LOCATION(place) if place else b""
         if comm.operand_bytes == 0:
             return TraceTask(op, (), comm=comm)
         if comm.network == HOST_LINK:
@@ -234,9 +249,7 @@ class TraceTaskBuilder:
             region = self._regions[attr] = RegionAttr.from_dictionary_attr(attr, op)
         return region
 
-    def _read_cost_attr(
-        self, attr: ir.Attribute, op: ir.Operation, name: str
-    ) -> tuple[tuple[str, ir.Attribute], Cost, int, bytes]:
+    def _read_cost_attr(self, attr: ir.Attribute, op: ir.Operation, name: str) -> _ReadCost:
         cached = self._costs.get(attr)
         if cached is None or cached[0][0] != name:
             cost = Cost.from_dictionary_attr(attr, op)
@@ -250,9 +263,21 @@ class TraceTaskBuilder:
             cached = self._costs[attr] = ((name, attr), cost, latency_fs, attrs)
         return cached
 
+    def _read_leaf(self, leaf: tuple[str, ir.Attribute], op: ir.Operation) -> _ReadCost:
+        """Return what is read from the cost of an op; equal ops have one leaf."""
+        cached = self._leaves.get(id(leaf))
+        if cached is None:
+            # The attribute of equal costs of several leaves is read once.
+            name, attr = leaf
+            cached = self._leaves[id(leaf)] = self._read_cost_attr(attr, op, name)
+        return cached
+
     def _format_location(self, location: ir.Location) -> str:
         """Format ``file:line:col``, without the folder of the input file, which may be moved."""
-        file, line, column = read_source_position(location)
+        if type(location) is ir.FileLineColLoc:
+            file, line, column = location.filename, location.start_line, location.start_col
+        else:
+            file, line, column = read_source_position(location)
         if not line:
             return fill_in_file_name(file, self.source_file) if file else ""
         name = self._file_names.get(file)
@@ -279,6 +304,7 @@ def has_assumed_trips(loop: ir.Operation) -> bool:
     return TRIPS_NOTE in attributes and ASSUMED in ir.StringAttr(attributes[TRIPS_NOTE]).value
 
 
+@functools.cache
 def _strip_dialect(name: str) -> str:
     return name.partition(".")[2] or name
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from hespas.dialects.attrs import WAIT, CommAttr, RegionAttr
+from hespas.dialects.attrs import WAIT, CommAttr, Cost, RegionAttr, TargetAttr
 from hespas.dialects.mlir import (
     create_before,
     drop_attributes,
@@ -41,7 +41,7 @@ from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.replace_host_placements import SLICES, is_placement, list_placements
 from hespas.passes.prepare.scalars import Number, ScalarEvaluator, build_scalar_evaluator
 from hespas.passes.prepare.write_trip_counts import find_trip_count
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, format_op_place
 from hespas.support.records import record
 
 MAX_CALL_PATHS = 100  # choices of calls that are tried to determine how a loop or branch runs
@@ -69,12 +69,15 @@ class InlineCallsPass(PrepareStep):
     )
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        changed, copied = self._inline_calls(view.census)
+        target = TargetAttr.read_from_op(module.operation)
+        changed, copied = self._inline_calls(view.census, target, run)
         while copied:  # the copies of a region function may call others that vary
-            _, copied = self._inline_calls(collect_census(module))
+            _, copied = self._inline_calls(collect_census(module), target, run)
         return changed
 
-    def _inline_calls(self, census: ModuleCensus) -> tuple[bool, bool]:
+    def _inline_calls(
+        self, census: ModuleCensus, target: TargetAttr | None, run: PassRun
+    ) -> tuple[bool, bool]:
         """Inline calls in all functions once.
 
         Returns:
@@ -117,6 +120,12 @@ class InlineCallsPass(PrepareStep):
                     or len(body.function.regions[0].blocks) != 1
                 ):
                     continue
+                stated = Cost.find_stated(call, target)
+                if stated is not None:
+                    run.warn(
+                        f"{format_op_place(call, run.input_name)} is inlined: the cost that "
+                        f"'{stated.estimator}' states for it does not count"
+                    )
                 left[callee] -= 1
                 inline_call(call, body.function, last=not left[callee])
                 changed = True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.attrs import CommAttr, KernelCostAttr
+from hespas.dialects.attrs import KERNEL_MARKS, CommAttr, KernelCostAttr
 from hespas.dialects.mlir import ir, walk_operations
-from hespas.dialects.op_kinds import MAYBE_COLLECTIVE
+from hespas.dialects.op_kinds import MAYBE_COLLECTIVE, TERMINATORS
 from hespas.dialects.verify_attrs import HOLDERS
 from hespas.estimators.rules.custom_calls import list_kernel_names
 from hespas.passes.base import PassRun
@@ -28,6 +28,9 @@ class RemoveMisplacedFactsPass(PrepareStep):
             attributes = op.attributes
             for name in [name for name in attributes if name in HOLDERS_BY_FACT]:
                 if op.name not in HOLDERS_BY_FACT[name]:
+                    del attributes[name]
+            if op.name in TERMINATORS:
+                for name in [name for name in attributes if name in KERNEL_MARKS]:
                     del attributes[name]
             if KernelCostAttr.NAME in attributes:
                 declared = KernelCostAttr.read_from_op(op)

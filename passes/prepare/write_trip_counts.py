@@ -59,6 +59,9 @@ MAX_EXECUTIONS = 2_000  # of a loop whose count is found for each of them
 DEPENDS_ON_DATA = "depends on data"
 TOO_MANY_VALUES = f"depends on more than {MAX_CARRIED_VALUES} carried values"
 DIFFERS = "is another for each call of its function"
+TOO_MANY_EXECUTIONS = (
+    f"changes in the loops around it, which run more than {MAX_EXECUTIONS:,} times or never end"
+)
 TOO_MANY_STEPS = f"is not found within {MAX_LOOP_STEPS:,} iterations"
 ENDLESS = (
     "is infinite unless an integer wraps around, because the condition holds in each iteration"
@@ -324,10 +327,15 @@ def _search_mean_trips(
     if reason in (TOO_MANY_STEPS, ENDLESS):  # all that decides is known without them
         return reason, None
     reasons = {reason: None}
+    executions = 0
 
     def find(op: ir.Operation, evaluator: ScalarEvaluator) -> int | None:
+        nonlocal executions
         found = _search_trip_count(op, evaluator)
         if isinstance(found, int):
+            executions += 1
+            if executions > MAX_EXECUTIONS:
+                reasons[TOO_MANY_EXECUTIONS] = None
             return found
         reasons[found] = None
         return None

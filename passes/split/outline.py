@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     func,
     has_users,
     ir,
+    list_dictionary_entries,
 )
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.dialects.op_table import NumberRows
@@ -122,17 +123,18 @@ class Outliner:
         calls: dict[int, RegionCall] = {}
         results: dict[int, ir.Value] = {}
         surplus: list[int] = []  # the ops of regions that equal an earlier one
-        regions: dict[int, RegionAttr] = {}  # by the last op of a unit
+        regions: list[RegionAttr | None] = [None] * len(body.ops)  # by the last op of a unit
         for unit in units:
             last = body.ops[unit[-1]]
             if len(unit) == 1:
+                (i,) = unit
                 if reorder:
                     last.move_before(terminator)
-                if unit[0] not in cuts:
-                    content = contents[body.kinds[unit[0]].number]
+                if i not in cuts:
+                    content = contents[body.kinds[i].number]
                     region = self._number_region(1, self._digester.digest_op(content))
                     self._write_region(last, region)
-                    regions[unit[0]] = region
+                    regions[i] = region
                 continue
             shape = self._build_region_shape(body, unit, escaping)
             call, regions[unit[-1]] = self._create_region_call(
@@ -160,7 +162,7 @@ class Outliner:
         body: SplitBlock,
         order: list[int],
         calls: Mapping[int, RegionCall],
-        regions: Mapping[int, RegionAttr],
+        regions: Sequence[RegionAttr | None],
     ) -> EntryOps | None:
         """List what is known of the ops of the entry function; None if values are read elsewhere.
 
@@ -183,7 +185,7 @@ class Outliner:
             reads = NumberRows(calls[i].reads if i in calls else reads[i] for i in order)
             makes = NumberRows(calls[i].makes if i in calls else makes[i] for i in order)
         values = len(body.block.arguments) + len(body.producers)
-        return EntryOps(ops, contents, reads, makes, [regions.get(i) for i in order], values)
+        return EntryOps(ops, contents, reads, makes, [regions[i] for i in order], values)
 
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self._next_id += 1
@@ -199,8 +201,9 @@ class Outliner:
         content = (region.ops, region.digest)
         entries = self._region_entries.get(content)
         if entries is None:
-            attr = op.attributes[RegionAttr.NAME] = region.to_dictionary_attr(context)
-            self._region_entries[content] = {name: attr[name] for name in ("ops", "digest")}
+            attr = op.attributes[RegionAttr.NAME] = region.to_dictionary_attr(context, op)
+            names = [name for name, _ in list_dictionary_entries(attr)]
+            self._region_entries[content] = {name: attr[name] for name in names}
             return
         entries["id"] = ir.IntegerAttr.get(self._i64, region.id)
         op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)

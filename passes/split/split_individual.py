@@ -62,7 +62,7 @@ class SplitIndividualPass(Pass):
             if self.merge:
                 outliner.outline_block_units(body, self._merge_units(body), reorder=True)
             else:
-                outliner.outline_block_units(body, [[i] for i in body.compute_op_indices])
+                outliner.outline_block_units(body, [*zip(body.compute_op_indices)])
         split.write_to_op(module.operation)
         run.entry_ops = outliner.entry_ops
         run.mark_current(RegionAttr.NAME)

@@ -6,9 +6,10 @@ import io
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 import pytest
@@ -19,18 +20,19 @@ from support.paths import ROOT
 from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.rewriter import Rewriter
 
+import hespas
 from hespas import frontends
 from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
-from hespas.dialects.mlir import PassManager, collect_functions, ir, make_context
+from hespas.dialects.mlir import PassManager, collect_functions, ir, make_context, walk_operations
 from hespas.dialects.xdsl_bridge import to_native_module, to_xdsl_module
 from hespas.estimators import registry as estimators
 from hespas.estimators.base import CostItem, Estimator
 from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.annotate.traverse import Annotation, annotate_module
-from hespas.passes.base import PassRun
+from hespas.passes.base import FACTS, Pass, PassRun
 from hespas.passes.emit.emit_chakra import EmitChakraPass, EmittedTraces
 from hespas.passes.fuse.inline_all_calls import inline_all_calls
-from hespas.passes.pipeline import run_pipeline
+from hespas.passes.pipeline import parse_pipeline, run_pipeline
 from hespas.support.errors import HespasError
 from hespas.workflows.program_explanation import explain_program
 
@@ -381,3 +383,40 @@ def test_the_numbers_of_an_estimator_may_be_of_another_type_than_those_of_an_att
     annotate_module(module, Flat(FakeConfig()), PassRun())
     refresh_costs(ir.Module.parse(str(module), make_context()), PassRun(note=notes.append))
     assert notes == []
+
+
+@dataclass(frozen=True)
+class DoubleTimesPass(Pass):
+    """Write other costs of plain ops than an annotate pass, as a pass that keeps them may."""
+
+    name: ClassVar[str] = "acme-double-times"
+    keeps: ClassVar[frozenset[str]] = FACTS
+    only_marks: ClassVar[bool] = True
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        def visit_op(op: ir.Operation) -> ir.WalkResult:
+            cost = Cost.read_from_op(op)
+            if cost is not None and op.name == "stablehlo.tanh":
+                doubled = replace(cost, latency_ns=2 * cost.latency_ns, digest=None)
+                doubled.write_to_op(op)
+            return ir.WalkResult.ADVANCE
+
+        walk_operations(module.operation, visit_op)
+
+
+def test_a_pass_that_keeps_costs_may_write_them(tmp_path: Path) -> None:
+    """The trace has the costs on the IR, not those that the annotate pass has written."""
+    text = """
+    func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+      %0 = stablehlo.tanh %x : tensor<1024x1024xf32>
+      return %0 : tensor<1024x1024xf32>
+    }
+    """
+    times = []
+    for extra in ([], [DoubleTimesPass()]):
+        before = parse_pipeline(f"split-individual,{ANNOTATE}")
+        after = parse_pipeline(f"emit-chakra{{output={tmp_path}}}")
+        run = run_pipeline(hespas.read(text), [*before, *extra, *after])
+        (step,) = run.get_artefact(EmittedTraces).trace.steps
+        times.append(step.content.latency_fs)
+    assert times[1] == pytest.approx(2 * times[0])

@@ -50,7 +50,7 @@
 // FLOW: "mhlo.fusion"
 // FLOW: hespas.cost = {{{.*}}read_bytes = 12582912 : i64
 // FLOW: hespas.kernel = {kind = "reduction"}
-// FLOW: hespas.region = {{{.*}}ops = 1 : i64}
+// FLOW: hespas.region = {{{.*}}id = {{[0-9]+}} : i64}
 
 // MODEL: error: fuse: no model is called 'tpu'; known: elementwise, none, xla
 // FEW: error: fuse: option 'max-buffers' is 1, less than 2

@@ -31,9 +31,9 @@ module @apart attributes {mhlo.num_replicas = 2 : i32} {
 // CHECK-LABEL: module @async
 module @async attributes {mhlo.num_replicas = 2 : i32} {
   // CHECK: "stablehlo.all_gather"
-  // CHECK: stablehlo.tanh {{.*}}ops = 1
+  // CHECK: stablehlo.tanh {{.*}}id = {{[0-9]+}} : i64}
   // CHECK: stablehlo.optimization_barrier {hespas.wait = true}
-  // CHECK: stablehlo.negate {{.*}}ops = 1
+  // CHECK: stablehlo.negate {{.*}}id = {{[0-9]+}} : i64}
   func.func private @gather(%x: tensor<4xf32>) -> tensor<8xf32> attributes {execution_thread = "main"} {
     %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>
     return %0 : tensor<8xf32>

@@ -16,7 +16,7 @@ module attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 4 : i32} {
   // CHECK-NEXT: return %[[END]], %[[LATE]]
 
   // EACH-LABEL: func.func public @main
-  // EACH: stablehlo.tanh {{.*}}id = 0 : i64, ops = 1
+  // EACH: stablehlo.tanh {{.*}}id = 0 : i64}
   // EACH: stablehlo.negate {{.*}}id = 1
   // EACH: reduce_scatter
   // EACH: stablehlo.add {{.*}}id = 2

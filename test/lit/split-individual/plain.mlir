@@ -7,7 +7,7 @@
 // CHECK-SAME: hespas.split = {strategy = "individual"}
 module @ops attributes {mhlo.num_replicas = 2 : i32} {
   // CHECK: stablehlo.constant dense<1.{{.*}}> : tensor<8xf32>
-  // CHECK: stablehlo.add {{.*}}digest = "[[D:[0-9a-f]+]]", id = 0 : i64, ops = 1
+  // CHECK: stablehlo.add {{.*}}digest = "[[D:[0-9a-f]+]]", id = 0 : i64}
   // CHECK-NEXT: "stablehlo.all_gather"
   // CHECK: stablehlo.add {{.*}}digest = "[[D]]", id = 1
   // CHECK-NEXT: stablehlo.tanh {{.*}}id = 2

@@ -15,7 +15,7 @@
 // UNMARKED: call @region_0({{.*}}ops = 2
 /// Another pass may have inlined the functions.
 // INLINED: hespas.split = {strategy = "individual"}
-// INLINED: stablehlo.tanh {{.*}}hespas.region = {{.*}}ops = 1
+// INLINED: stablehlo.tanh {{.*}}hespas.region = {{.*}}id = {{[0-9]+}} : i64}
 // INLINED-NOT: func.func
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = stablehlo.tanh %x : tensor<8xf32>

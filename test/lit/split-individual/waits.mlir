@@ -6,9 +6,9 @@
 /// matter who has waited.
 
 // CHECK: "stablehlo.all_gather"
-// CHECK: stablehlo.negate {{.*}}ops = 1
+// CHECK: stablehlo.negate {{.*}}id = {{[0-9]+}} : i64}
 // CHECK: stablehlo.optimization_barrier {hespas.wait = true}
-// CHECK: stablehlo.tanh {{.*}}ops = 1
+// CHECK: stablehlo.tanh {{.*}}id = {{[0-9]+}} : i64}
 // CHECK: "stablehlo.all_gather"
 // CHECK: call @region_{{.*}}ops = 2
 module attributes {mhlo.num_replicas = 2 : i32} {

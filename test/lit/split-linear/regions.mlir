@@ -17,7 +17,7 @@ module @m attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32
 
   // LIMIT-LABEL: func.func public @main
   // LIMIT: call @[[F:region_0]]({{.*}}ops = 2 : i64
-  // LIMIT: stablehlo.negate {{.*}}hespas.region = {{{.*}}id = 1 : i64, ops = 1 : i64}
+  // LIMIT: stablehlo.negate {{.*}}hespas.region = {{{.*}}id = 1 : i64}
   // LIMIT: "stablehlo.all_reduce"
   // LIMIT: call @[[F]]({{.*}}id = 2 : i64, ops = 2 : i64
   // LIMIT: stablehlo.negate

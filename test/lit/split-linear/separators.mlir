@@ -10,12 +10,12 @@
 // CHECK-LABEL: module @product
 // CHECK-SAME: separator = "dot-general", strategy = "linear"
 // CHECK: call @region_0({{.*}}id = 0 : i64, ops = 2
-// CHECK-NEXT: stablehlo.dot_general {{.*}}id = 1 : i64, ops = 1
-// CHECK-NEXT: stablehlo.tanh {{.*}}id = 2 : i64, ops = 1
+// CHECK-NEXT: stablehlo.dot_general {{.*}}id = 1 : i64}
+// CHECK-NEXT: stablehlo.tanh {{.*}}id = 2 : i64}
 // END-LABEL: module @product
 // END-SAME: separator = "dot-general", separator_policy = "end-block"
 // END: id = 0 : i64, ops = 3
-// END-NEXT: stablehlo.tanh {{.*}}id = 1 : i64, ops = 1
+// END-NEXT: stablehlo.tanh {{.*}}id = 1 : i64}
 // START-LABEL: module @product
 // START: id = 0 : i64, ops = 2
 // START-NEXT: id = 1 : i64, ops = 2

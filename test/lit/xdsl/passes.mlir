@@ -4,7 +4,7 @@
 // CHECK: hespas.split = #hespas.split<strategy = "linear"
 // CHECK: "stablehlo.add"
 // CHECK-SAME: hespas.cost = #hespas.cost<estimator = "roofline", flops = 4 : i64, read_bytes = 32 : i64, write_bytes = 16 : i64,
-// CHECK-SAME: hespas.region = #hespas.region<id = 0 : i64, ops = 1 : i64,
+// CHECK-SAME: hespas.region = #hespas.region<id = 0 : i64,
 
 // PRETTY: stablehlo.add %arg0, %arg0 {hespas.cost = {bound = "memory",
 "builtin.module"() ({
