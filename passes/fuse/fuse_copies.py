@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import copy_attributes, ir
+from hespas.dialects.mlir import copy_attributes, find_ops, get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import FUSION, find_entry_function
 from hespas.passes.base import PassRun, repeat_option
@@ -40,13 +40,26 @@ class FuseCopiesPass(FuseStep):
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
         block = find_entry_function(module).regions[0].blocks[0]
-        ops = (each.operation for each in block.operations)
-        loops = [op for op in ops if _is_loop(op)]
+        copied = _collect_copied_values(block)
+        ops = (each.operation for each in block.operations if copied)
+        loops = [op for op in ops if not copied.isdisjoint(op.results) and _is_loop(op)]
         for op in loops:  # Their copies, and the views of these, are erased.
             free = max(self.max_buffers - len(op.operands) - len(op.results), 0)
             if copies := list(_list_copies(op))[:free]:
                 _fuse_copies(op, copies)
         return False
+
+
+def _collect_copied_values(block: ir.Block) -> set[ir.Value]:
+    """Collect the values that a copy of a block reads, and those that it reads a view of."""
+    copied: set[ir.Value] = set()
+    for copy in find_ops(block.owner.operation, (COPY,)):
+        value = copy.operands[0]
+        copied.add(value)
+        maker = get_defining_op(value)
+        if maker is not None and maker.name in VIEWS:
+            copied.add(maker.operands[0])
+    return copied
 
 
 def _is_loop(op: ir.Operation) -> bool:

@@ -4,9 +4,8 @@ Invariant: ops before ``end``, the terminator, that are already placed are in th
 Units are placed in topological order; views and constants are placed before the first op that reads
 them, and ``current`` holds the value that now represents each value of the graph.
 
-An op whose results are read in one kernel only moves into its fusion. The others are copied: those
-that make the results of kernels, because their users must be found before the fusion exists, those
-that several kernels compute, and the views and constants that kernels read.
+An op that one kernel computes moves into its fusion. The others are copied: those that several
+kernels compute, and the views and constants that kernels read.
 """
 
 from __future__ import annotations
@@ -119,21 +118,23 @@ class FusionBuilder:
         new, block = create_fusion(self.end, attributes, operands, results, location)
         values: dict[int, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
         inner = ir.InsertionPoint(block)
+        made = {value: self.current[value] for value in kernel.outputs}
+        # Before its ops move, which then read the values of the fusion.
+        for value, result in zip(kernel.outputs, new.results, strict=True):
+            self.current[value].replace_all_uses_with(result)
+            self.current[value] = result
         for member in members:
-            is_shared = self.kernel_counts[member] > 1
-            if is_shared or not outputs.isdisjoint(graph.ops[member].results):
+            if self.kernel_counts[member] > 1:
                 self._copy_op(member, values, inner)
             else:
                 self._move_op(member, values, block, inner)
+                values.update({v: made[v] for v in graph.ops[member].results if v in made})
         ir.Operation.create(
             "mhlo.return",
             operands=[values[value] for value in kernel.outputs],
             loc=location,
             ip=inner,
         )
-        for value, result in zip(kernel.outputs, new.results, strict=True):
-            self.current[value].replace_all_uses_with(result)
-            self.current[value] = result
 
     def _make_attributes(self, kind: str, hero: str) -> dict[str, ir.Attribute]:
         if (kind, hero) not in self._attributes:

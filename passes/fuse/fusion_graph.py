@@ -6,6 +6,7 @@ view count as uses of the value that it views, and views are copied into the ker
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -125,6 +126,7 @@ class FusionValue:
     Attributes:
         size: Its shape and bytes.
         is_static: Whether it is a ranked tensor with static shape.
+        element_type: The name of the type of its elements; empty if it has no known size.
         producer: The index of its op; -1 if it is defined outside the block.
         source: The number of the value that it views; its own number if it is not a view.
         is_constant: Whether kernels that read it contain a copy of it.
@@ -135,6 +137,7 @@ class FusionValue:
 
     size: BufferSize
     is_static: bool
+    element_type: str
     producer: int
     source: int
     is_constant: bool = False
@@ -286,7 +289,7 @@ class FusionGraph:
             else:
                 read = self._count_read_elements(op, kind, position, operands, out)
                 uses.append(OperandUse(source, read / size, False))
-        cycles = self._count_cycles(op, name, kind, operands, out)
+        cycles = self._count_cycles(op, name, kind, operands, results, out)
         return FusionOp(op, kind, operands, uses, results, cycles, constant_bytes)
 
     def _count_read_elements(
@@ -310,12 +313,19 @@ class FusionGraph:
         return operand_elements
 
     def _count_cycles(
-        self, op: ir.Operation, name: str, kind: str, operands: list[int], out: int
+        self,
+        op: ir.Operation,
+        name: str,
+        kind: str,
+        operands: list[int],
+        results: list[int],
+        out: int,
     ) -> float:
         if kind == "elementwise":
             if name == "stablehlo.divide" and self.values[operands[1]].is_constant:
                 name = "stablehlo.multiply"  # by the inverse, in XLA
-            return float(_find_cycles(self.cycles, name, op.results[0].type) * out)
+            element_type = self.values[results[0]].element_type
+            return float(_find_cycles(self.cycles, name, element_type) * out)
         if kind == "reduce":
             elements = self.values[operands[0]].size.elements
             return float(_count_body_cycles(self.cycles, op) * elements)
@@ -326,19 +336,20 @@ class FusionGraph:
 
 
 @cache_ir_function(1 << 14)
-def _measure_type(type_: ir.Type) -> tuple[BufferSize, bool]:
-    """Return the size of a type, and whether it is a ranked tensor with static shape."""
+def _measure_type(type_: ir.Type) -> tuple[BufferSize, bool, str]:
+    """Measure a type: its size, whether it is a ranked tensor with static shape, its elements."""
     try:
-        return to_buffer_size(type_), has_static_shape(type_)
+        size = to_buffer_size(type_)
     except DynamicShape:
-        return EMPTY_SIZE, False
+        return EMPTY_SIZE, False, ""
+    element_type = str(type_.element_type) if isinstance(type_, ir.ShapedType) else ""
+    return size, has_static_shape(type_), element_type
 
 
-@cache_ir_function(1 << 14)
-def _find_cycles(cycles: OpCycles, name: str, kind: ir.Type) -> int:
+@functools.lru_cache(maxsize=1 << 10)
+def _find_cycles(cycles: OpCycles, name: str, element_type: str) -> int:
     """Find the clock cycles that an op of a name takes for an element of its result."""
-    assert isinstance(kind, ir.ShapedType)
-    element_type, short = str(kind.element_type), name.partition(".")[2]
+    short = name.partition(".")[2]
     parts = EXPANDED_OPS.get(short, (short,))
     return sum(cycles.find_cycles(part, element_type) for part in parts)
 
@@ -350,7 +361,9 @@ def _list_wide_dims(size: BufferSize) -> list[int]:
 def _count_body_cycles(cycles: OpCycles, op: ir.Operation) -> int:
     """Count the clock cycles of the function that an op applies to two elements."""
     *ops, _ = (view.operation for view in op.regions[0].blocks[0].operations)
-    return sum(_find_cycles(cycles, inner.name, inner.results[0].type) for inner in ops)
+    return sum(
+        _find_cycles(cycles, inner.name, _measure_type(inner.results[0].type)[2]) for inner in ops
+    )
 
 
 def _count_window_elements(op: ir.Operation) -> int:

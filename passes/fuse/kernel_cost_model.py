@@ -133,7 +133,7 @@ class FusionKernel:
 
     Attributes:
         index: The index of its last op.
-        members: Its ops, and how often each of their elements is computed.
+        members: Its ops.
         reads: The values that it reads.
         outputs: The values that it writes.
         emitter: What determines its loop: loop, reduction, transpose, concatenate, in_place, or
@@ -164,7 +164,7 @@ class FusionKernel:
     """
 
     index: int
-    members: dict[int, float]
+    members: set[int]
     reads: dict[int, ReadAmounts]
     outputs: list[int]
     emitter: str
@@ -200,6 +200,7 @@ class KernelCostModel:
     sizes_bytes: list[int] = field(init=False)
     cached_bytes_per_s: list[float] = field(init=False)  # of repeated reads of each value
     first_read_s: list[float] = field(init=False)  # the time of one read of each value
+    small_cache_bytes_per_s: float = field(init=False)  # of the caches of all cores
 
     def __post_init__(self) -> None:
         self.values = self.graph.values
@@ -209,6 +210,7 @@ class KernelCostModel:
         ]
         bandwidth = self.device.bandwidth_bytes_per_s
         self.first_read_s = [size / bandwidth for size in self.sizes_bytes]
+        self.small_cache_bytes_per_s = self.device.small_cache_bytes_per_s
 
     def make_kernel(self, index: int, op: FusionOp) -> FusionKernel:
         """Make the kernel of a single op."""
@@ -221,9 +223,7 @@ class KernelCostModel:
             known = 0.0 if loop == OWN_LOOP else amounts.get(loop, 0.0)
             amounts[loop] = known + use.amount
         emitter, hero = self._find_hero(op)
-        kernel = FusionKernel(
-            index, {index: 1.0}, reads, list(op.results), emitter, hero, op.cycles
-        )
+        kernel = FusionKernel(index, {index}, reads, list(op.results), emitter, hero, op.cycles)
         written: Iterable[int] = op.results
         if emitter == "in_place":
             kernel.updated = self.values[op.operands[0]].source
@@ -281,7 +281,7 @@ class KernelCostModel:
         graph = self.graph
         inside = {result for member in members for result in graph.ops[member].results}
         kernel = self.make_kernel(members[-1], graph.ops[members[-1]])
-        kernel.members = dict.fromkeys(members, 1.0)
+        kernel.members = set(members)
         kernel.emitter, kernel.reduces, kernel.unary = "row", True, False
         reduction = next(
             graph.ops[member] for member in members if graph.ops[member].kind == "reduce"
@@ -311,7 +311,7 @@ class KernelCostModel:
             groups = _find_reduction_groups(op, self._get_operand_shape(op))
             kernel.shared_bytes = width_bytes * (WARP if groups[-1][0] else 4 * WARP * (WARP + 1))
             rate = _count_blocks(groups, 8) * self.device.core_bytes_per_s
-            kernel.is_narrow = rate < self.device.small_cache_bytes_per_s
+            kernel.is_narrow = rate < self.small_cache_bytes_per_s
         elif kernel.emitter == "transpose":
             kernel.shared_bytes = width_bytes * WARP * (WARP + 1)
 
@@ -325,7 +325,7 @@ class KernelCostModel:
         else:
             reads = kernel.reads.items()
             kernel.read_s = sum([self._estimate_read_s(kernel, v, amounts) for v, amounts in reads])
-            kernel.constant_s = kernel.constant_bytes / self.device.small_cache_bytes_per_s
+            kernel.constant_s = kernel.constant_bytes / self.small_cache_bytes_per_s
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
         kernel.time_s = _overlap_times_s(compute_s, memory_s + kernel.repeated_s)
 
@@ -362,7 +362,7 @@ class KernelCostModel:
             total = size * sum(amounts.values())
             read_s += min(total, size) / first_rate
             read_s += max(total - size, 0) / min(rate, self.cached_bytes_per_s[value])
-        constant_s = constant_bytes / min(rate, self.device.small_cache_bytes_per_s)
+        constant_s = constant_bytes / min(rate, self.small_cache_bytes_per_s)
         return read_s, constant_s, compute_s * max(self.device.cores / blocks, 1.0)
 
     def _find_hero(self, op: FusionOp) -> tuple[str, tuple[object, ...]]:
@@ -405,7 +405,9 @@ class KernelCostModel:
 
         A kernel that keeps rows on the chip may transfer more than it reads.
         """
-        read_s = self._estimate_amount_s(value, sum(reads.values()))
+        amount = sum(reads.values())
+        # Nearly all are read once.
+        read_s = self.first_read_s[value] if amount == 1.0 else self._time_reads(value, amount)
         return read_s * self._count_segments(kernel, value) if kernel.rows else read_s
 
     def _count_segments(self, rows: FusionKernel, value: int) -> float:
@@ -420,8 +422,9 @@ class KernelCostModel:
         tile_rows = max(TILE_ELEMENTS >> (rows.columns - 1).bit_length(), 1)
         return max(SEGMENT_BYTES / (tile_rows * size.bits / 8), 1.0)
 
-    def _estimate_amount_s(self, value: int, amount: float) -> float:
-        if amount == 1.0:  # as nearly all
+    def _time_reads(self, value: int, amount: float) -> float:
+        """Return the time of so many reads of each element of a value."""
+        if amount == 1.0:
             return self.first_read_s[value]
         size = self.sizes_bytes[value]
         total = size * amount
@@ -436,12 +439,13 @@ class KernelCostModel:
         and whole rows for parts of them.
         """
         value = producer.outputs[0]
-        if producer.emitter == "row":
-            is_number = self.values[value].size.elements == producer.rows
-            if is_number or producer.hero == consumer.hero:
-                return READ_ONCE
         reads = consumer.reads[value]
-        if producer.emitter != "row" or not (moved := count_moved_reads(reads)):
+        if producer.emitter != "row":
+            return reads
+        is_number = self.values[value].size.elements == producer.rows
+        if is_number or producer.hero == consumer.hero:
+            return READ_ONCE
+        if not (moved := count_moved_reads(reads)):
             return reads
         in_order = {loop: amount for loop, amount in reads.items() if loop < 0}
         return in_order | {value: max(moved, self._count_rows_in_parts(value, consumer))}
@@ -504,7 +508,7 @@ class KernelCostModel:
                 merged = self._limit_row_reads(source, _add_reads(old, reads, amounts), rows)
                 read_s += self._estimate_read_s(rows, source, merged)
             elif old is None:
-                read_s += self._estimate_amount_s(source, sum(reads.values()) * amount)
+                read_s += self._time_reads(source, sum(reads.values()) * amount)
             else:
                 read_s += self._estimate_read_s(rows, source, _add_reads(old, reads, amounts))
             if old is not None:
@@ -514,7 +518,7 @@ class KernelCostModel:
         constant_bytes = consumer.constant_bytes + producer.constant_bytes * amount
         if rows.rows:  # XLA still reads the broadcast of a constant that it fuses later.
             constant_bytes = 0.0 if producer.rows else producer.constant_bytes
-        constant_s = constant_bytes / self.device.small_cache_bytes_per_s
+        constant_s = constant_bytes / self.small_cache_bytes_per_s
         if rows.rows and constant_bytes:
             segments = self._count_segments(rows, value)
             constant_s += constant_bytes * (segments - 1) / self.device.bandwidth_bytes_per_s
@@ -570,6 +574,8 @@ class KernelCostModel:
         for source, producer_reads in producer.reads.items():
             reads[source] = _add_reads(reads.get(source), producer_reads, amounts)
         rows = producer if producer.rows else consumer
+        if not rows.rows:
+            return reads
         return {v: self._limit_row_reads(v, each, rows) for v, each in reads.items()}
 
     def fuse_producer(self, producer: FusionKernel, consumer: FusionKernel) -> None:
@@ -579,9 +585,7 @@ class KernelCostModel:
         consumer.reads = self._merge_producer_reads(producer, consumer)
         # XLA removes equal ops of a fusion only when all fusions are made.
         consumer.cycles += producer.cycles * amount
-        for member, repeats in producer.members.items():
-            repeats *= amount
-            consumer.members[member] = max(consumer.members.get(member, 0.0), repeats)
+        consumer.members |= producer.members
         if consumer.updated == producer.outputs[0]:
             consumer.updated = -1
         keeps_loop = _keeps_loop(producer, consumer, amounts)
@@ -636,6 +640,8 @@ def _add_reads(known: ReadAmounts | None, reads: ReadAmounts, amounts: ReadAmoun
         amounts: Those of the producer's result by the consumer. The loops that read it then read
             what the producer reads in its own loop.
     """
+    if known is None and amounts == READ_ONCE:
+        return reads
     merged = {} if known is None else known.copy()
     for own_loop, read in reads.items():
         if own_loop == OWN_LOOP:

@@ -6,9 +6,9 @@ that reads the result through a view does not prevent this: the producer then al
 takes such a view for a user that computes the result without writing it.
 
 Invariant: a candidate has a gain for each kernel that reads its result, computed from the current
-kernels. If its fusion is allowed and saves time, the queue contains an entry with its current
-version; entries with older versions are ignored. Fusing a producer changes its users, so the gains
-of the users, and of the producers that they read from, are computed again.
+kernels. If its fusion is allowed and saves time, it has an entry in the queue; the entries of
+earlier gains are ignored. Fusing a producer changes its users, so the gains of the users, and of
+the producers that they read from, are computed again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from hespas.passes.fuse.kernel_cost_model import (
 from hespas.passes.fuse.simplify import BROADCAST, CONVERT, read_uniform_constant
 
 TICK_S = 0.25e-9  # to which XLA rounds times (absl::Duration)
+# (-gain in ticks, -age, -gain, kernel): of equal gains XLA takes the newest fusion.
+QueueEntry = tuple[int, int, float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,24 @@ class KernelLimits:
 class ValueReaders(list[int]):
     """The kernels that read a value, in XLA's order of the users of an instruction."""
 
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[int, int] = {}  # a mask is read by all layers
+
     def add(self, kernel: int) -> None:
-        if kernel not in self:
+        if kernel not in self._places:
+            self._places[kernel] = len(self)
             self.append(kernel)
 
     def discard(self, kernel: int) -> None:
         """Remove a kernel; the last one takes its place (HloInstruction::Users::RemoveUser)."""
-        if kernel in self:
+        place = self._places.pop(kernel, None)
+        if place is not None:
             last = self.pop()
             if last != kernel:
-                self[self.index(kernel)] = last
+                self[place] = last
+                self._places[last] = place
 
 
 @dataclass(slots=True)
@@ -64,13 +74,13 @@ class _Candidate:
         gains: For each user the seconds that fusing saves; None if fusing is not allowed.
         total_gain_s: The sum of the gains.
         blocked_users: The number of users for which fusing is not allowed.
-        version: The version of its valid queue entry.
+        entry: Its entry in the queue; None if it is not to be fused.
     """
 
     gains: dict[int, float | None] = field(default_factory=dict)
     total_gain_s: float = 0.0
     blocked_users: int = 0
-    version: int = 0
+    entry: QueueEntry | None = None
 
     def add_user(self, user: int, gain_s: float | None) -> None:
         self.gains[user] = gain_s
@@ -108,10 +118,8 @@ class PriorityFusion:
     maker_of: dict[int, int] = field(default_factory=dict)
     users: dict[int, ValueReaders] = field(default_factory=dict)
     _candidates: dict[int, _Candidate] = field(default_factory=dict)
-    # (-gain in ticks, -age, -gain, kernel, version): of equal gains XLA takes the newest fusion.
-    _queue: list[tuple[int, int, float, int, int]] = field(default_factory=list)
+    _queue: list[QueueEntry] = field(default_factory=list)
     _ages: dict[int, int] = field(default_factory=dict)  # the order in which fusions were made
-    _last_version: int = 0
 
     def __post_init__(self) -> None:
         self.model = KernelCostModel(self.graph, self.device)
@@ -130,7 +138,9 @@ class PriorityFusion:
         for index in self.list_in_post_order():
             if index in self.kernels:
                 for value in self.kernels[index].reads:
-                    self.users.setdefault(value, ValueReaders()).add(index)
+                    if value not in self.users:
+                        self.users[value] = ValueReaders()
+                    self.users[value].add(index)
 
     def list_in_post_order(self) -> list[int]:
         """List the kernels and the other ops in the order in which XLA visits instructions.
@@ -179,10 +189,10 @@ class PriorityFusion:
             for index in component:
                 self._rate_producer(index)
             while self._queue:
-                *_, index, version = heapq.heappop(self._queue)
-                candidate = self._candidates.get(index)
-                if candidate is not None and version == candidate.version:
-                    self._fuse_producer(index)
+                entry = heapq.heappop(self._queue)
+                candidate = self._candidates.get(entry[3])
+                if candidate is not None and entry is candidate.entry:
+                    self._fuse_producer(entry[3])
 
     def remove_unread_conversions(self) -> None:
         """Remove conversions that nothing reads, with the broadcasts that only they read.
@@ -246,16 +256,21 @@ class PriorityFusion:
 
     def _enqueue_producer(self, index: int) -> None:
         candidate = self._candidates[index]
-        self._last_version += 1
-        candidate.version = self._last_version
+        if candidate.blocked_users:
+            candidate.entry = None
+            return
         kernel = self.kernels[index]
         gain_s = LAUNCH_S + kernel.time_s + candidate.total_gain_s
         views = self.graph.values[kernel.outputs[0]].opaque_views
         if views:
             gain_s -= views * self.model.estimate_unwritten_s(kernel)
-        if not candidate.blocked_users and gain_s >= 0:
-            ticks, age = round(gain_s / TICK_S), self._ages.get(index, 0)
-            heapq.heappush(self._queue, (-ticks, -age, -gain_s, index, candidate.version))
+        if gain_s < 0:
+            candidate.entry = None
+            return
+        entry = (-round(gain_s / TICK_S), -self._ages.get(index, 0), -gain_s, index)
+        if entry != candidate.entry:
+            candidate.entry = entry
+            heapq.heappush(self._queue, entry)
 
     def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         value = producer.outputs[0]
@@ -371,7 +386,7 @@ class PriorityFusion:
             starts = tuple(read_uniform_constant(start) for start in list(update.op.operands)[2:])
             is_dense = set(read_integer_list(reader.op, "strides", ())) <= {1}
             return is_dense and starts == read_integer_list(reader.op, "start_indices", ())
-        computed = producer.members.keys() | consumer.members.keys()
+        computed = producer.members | consumer.members
         return (
             reader.kind == "dynamic_slice"
             and reader.operands[1:] == update.operands[2:]

@@ -162,7 +162,7 @@ class SiblingFusion:
         """Return whether XLA can add results to a kernel, which a single slice does not allow."""
         if kernel.emitter in SINGLE_RESULT_EMITTERS:
             return False
-        if not kernel.members.keys().isdisjoint(self.multi_result_ops):
+        if not kernel.members.isdisjoint(self.multi_result_ops):
             return False
         if len(kernel.members) > 1 or kernel.emitter != "loop":
             return True
@@ -211,7 +211,7 @@ class SiblingFusion:
             return False
         if a.reductions + b.reductions > MAX_REDUCTIONS:
             return False
-        if len(a.members.keys() | b.members.keys()) > self.limits.ops:
+        if len(a.members | b.members) > self.limits.ops:
             return False
         if a.shared_bytes + b.shared_bytes > MAX_SHARED_BYTES:
             return False
