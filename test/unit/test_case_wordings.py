@@ -91,19 +91,6 @@ def test_rematerialisation_is_read_by_meaning(framework, text, policy):
     assert bool(outcome.reasons) == (not policy)
 
 
-@pytest.mark.parametrize(
-    ("model", "policy", "count"),
-    [("deepseek3-671b", "full", 0), ("gpt-oss-20b", "eager", 0), ("qwen2.5-32b-lora", "full", 0),
-     ("qwen3-8b", "eager", 1)],
-)  # fmt: skip
-def test_benchmarks_of_automodel_state_it_in_their_files(model, policy, count):
-    """A model without a benchmark there has the default of the framework, as an assumption."""
-    texts = {"remat": "see the YAML in examples/llm_benchmark", "model": model}
-    outcome = make_outcome(framework="PyTorch FSDP2 (NeMo Automodel)", **texts)
-    assert read_rematerialisation(outcome) == policy
-    assert len(outcome.assumptions) == count
-
-
 def test_defaults_and_guesses_are_assumptions():
     for text, phrase in (
         ("custom", "rematerialisation full, the default of maxtext"),

@@ -53,15 +53,6 @@ _POLICIES_BY_NAME = {
 }  # fmt: skip
 
 # Texts that refer to a default or a file instead of describing a policy.
-# activation_checkpointing in the files of examples/llm_benchmark of NVIDIA-NeMo/Automodel@21bb6c6:
-# deepseek/deepseek_v3_te_deepep.yaml, gpt_oss/gptoss_20b_te_deepep.yaml,
-# llama3_1/llama3_1_8b_peft_benchmark.yaml, qwen/custom_qwen2_5_32b_peft_benchmark.yaml.
-_BENCHMARKS = (
-    (r"deepseek-?(v?3)", "full"),
-    (r"gpt-oss-20b", "none"),
-    (r"llama3(\.1)?-8b", "none"),
-    (r"qwen2\.5-32b", "full"),
-)
 _REFERENCE = re.compile(
     r"custom|(?:custom )?\(?(?:see|per|as in) [^:]*|[^:]*\b(?:default|config|policy)\b[^:]*"
     r"|not (?:stated|given|known|read).*|unknown|unspecified|\?"
@@ -128,19 +119,9 @@ def read_rematerialisation(outcome: CaseOutcome) -> str:
     if names := read_kept_activations(text):
         return names
     if not text or _REFERENCE.fullmatch(text):
-        if "yaml" in text and (policy := _find_benchmark_policy(case)):
-            return _choose_eager_policy(case) if policy == "none" else policy
         return _assume_default(outcome, stated)
     outcome.reasons["remat"] = _explain_refusal(text, stated)
     return ""
-
-
-def _find_benchmark_policy(case: TrainingCase) -> str:
-    """Find what a benchmark of NeMo Automodel computes again; "" if it is another row's."""
-    if "automodel" not in case.words:
-        return ""
-    model = case.get_text("model").lower()
-    return next((policy for words, policy in _BENCHMARKS if re.match(words, model)), "")
 
 
 def _choose_shared_policy(outcome: CaseOutcome, share: Fraction, layers: int) -> str:
