@@ -32,10 +32,11 @@ class ExpertDispatch:
     """How tokens reach their experts: an option group of recipes."""
 
     dispatch: Annotated[
-        Literal["capacity", "masks", "dropless", "ragged"],
+        Literal["capacity", "masks", "dropless", "ragged", "in_turn"],
         "how tokens reach experts: one by one, by products with masks, or sorted; with dropless "
         "none beyond the capacity of an expert skips it, nor with ragged, which sends them to "
-        "buffers for the largest load",
+        "buffers for the largest load; in_turn: no router, tokens get the next top_k experts, and "
+        "each device of these one message",
     ] = "capacity"
     capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25
 
@@ -45,8 +46,8 @@ class ExpertDispatch:
         """Make the MLP of a layer with experts, of which a device has ``rows`` tokens.
 
         Raises:
-            UsageError: If the capacity is not positive, or dropless experts are divided or have
-                products in 8 bits.
+            UsageError: If the capacity is not positive, dropless experts are divided or have
+                products in 8 bits, or experts that take tokens in turn have no even load.
         """
         if not self.capacity > 0:  # NaN too
             raise UsageError(
@@ -66,10 +67,57 @@ class ExpertDispatch:
             if scheme:
                 raise UsageError("option 'products' needs dispatch=capacity")
             return make_expert_mlp(m, p, None, is_ragged=True)
+        if self.dispatch == "in_turn":
+            if not m.has_even_turns(p.count_devices("expert"), rows):
+                raise UsageError(
+                    f"{rows} tokens cannot take turns at {m.experts} experts",
+                    remedy="use dispatch=capacity",
+                )
+            return _make_mlp_in_turn(m, p, scheme)
         if self.dispatch == "masks":
             return make_expert_mlp(m, p, None, scheme, mask_capacity=self.capacity)
         room = math.ceil(min(rows, self.capacity * rows * m.top_k / m.experts))
         return make_expert_mlp(m, p, room, scheme)
+
+
+def _make_mlp_in_turn(m: DecoderModel, p: MeshParallelism, scheme: Scheme | None) -> Mlp:
+    """Make the MLP of a layer whose experts take tokens in turn; it has no balancing loss.
+
+    Tokens reach experts as by FakeBalancedGate of NVIDIA-NeMo/Automodel@36044ad
+    (nemo_automodel/components/moe/layers.py) and DeepEP.
+    """
+
+    def run_expert_mlp(h: jax.Array, get: WeightGetter) -> tuple[jax.Array, jax.Array]:
+        x = p.prepare_column_input(h).reshape(-1, m.emb)
+        out = _run_tokens_in_turn(m, p, x, get, scheme)
+        if m.shared_experts:
+            out = out + _run_shared_experts(m, x, get, scheme)
+        return out.reshape(h.shape), jnp.zeros((), jnp.float32)
+
+    return run_expert_mlp
+
+
+def _run_tokens_in_turn(
+    m: DecoderModel,
+    p: MeshParallelism,
+    x: jax.Array,
+    get: WeightGetter,
+    scheme: Scheme | None,
+) -> jax.Array:
+    """Send tokens ``[t, e]`` in turn to groups of neighbouring experts, and average the results.
+
+    A device gets one message for all its experts of a token, and sums their results before it
+    sends them back.
+    """
+    groups = m.experts // m.top_k
+    joint = min(m.top_k, m.experts // p.count_devices("expert"))  # on one device, of a token
+    sent = jnp.repeat(x.reshape(-1, groups, m.emb), m.top_k // joint, axis=1)
+    received = p.exchange_parts(sent, "expert", split=1, concat=0).swapaxes(0, 1)
+    out = _run_experts(m, p, jnp.repeat(received, joint, axis=0), get, scheme)
+    out = jnp.sum(out.reshape(-1, joint, *out.shape[1:]), axis=1).swapaxes(0, 1)
+    back = p.exchange_parts(out, "expert", split=0, concat=1)
+    total = jnp.sum(back.reshape(*back.shape[:1], groups, -1, m.emb), axis=2)
+    return total.reshape(-1, m.emb) / m.top_k
 
 
 def make_expert_mlp(
@@ -232,15 +280,26 @@ def _run_experts_elsewhere(
     scheme: Scheme | None,
 ) -> jax.Array:
     """Exchange tokens ``[n, c, e]`` with the devices of their experts, and run these."""
-    x = p.exchange_parts(sent, "expert", split=0, concat=1)
+    received = p.exchange_parts(sent, "expert", split=0, concat=1)
+    out = _run_experts(m, p, received, get, scheme)
+    return p.exchange_parts(out, "expert", split=1, concat=0)
+
+
+def _run_experts(
+    m: DecoderModel,
+    p: MeshParallelism,
+    x: jax.Array,
+    get: WeightGetter,
+    scheme: Scheme | None,
+) -> jax.Array:
+    """Run the experts of this device on their tokens ``[n, c, e]``."""
 
     def multiply(formula: str, x: jax.Array, name: str) -> jax.Array:
         product = multiply_weight(scheme, formula, x, get(name))
         return product + _get_expert_bias(p, get, name)[:, None] if m.biases else product
 
     gate, up = (multiply("nce,nef->ncf", x, name) for name in ("gate", "up"))
-    x = multiply("ncf,nfe->nce", apply_gate(m, gate, up), "down")
-    return p.exchange_parts(x, "expert", split=1, concat=0)
+    return multiply("ncf,nfe->nce", apply_gate(m, gate, up), "down")
 
 
 def _run_sorted_tokens(

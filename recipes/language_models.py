@@ -184,6 +184,20 @@ class DecoderModel:
         """Return whether the product with a weight of a layer has a bias."""
         return self.biases or (self.head_biases and weight in _HEAD_WEIGHTS)
 
+    def has_even_turns(self, devices: int, tokens: int) -> bool:
+        """Return whether tokens that take the next ``top_k`` experts in turn load devices evenly.
+
+        Args:
+            devices: The devices that divide the experts.
+            tokens: The tokens of each device.
+        """
+        if self.experts % self.top_k or self.experts % devices:
+            return False
+        local = self.experts // devices
+        joint = min(self.top_k, local)  # experts of a token on one device
+        is_whole = self.top_k % joint == 0 and local % joint == 0
+        return is_whole and tokens % (self.experts // self.top_k) == 0
+
     def get_window(self, layer: int) -> int:
         """Return the window of a layer; 0 if it attends to all tokens."""
         number = self.earlier_layers + layer + 1

@@ -55,6 +55,8 @@ def build(
     which needs platform cuda or tpu, as others multiply each token by every expert; ``expert`` does
     not divide the mesh then. With ``dispatch=ragged`` it does: sorted tokens are sent to a buffer
     for the largest load, as by MaxText with ``sparse_matmul``.
+    With ``dispatch=in_turn`` there is no router: each token gets the next ``top_k`` experts, and
+    each device of these one message.
 
     Raises:
         UsageError: If the mesh does not divide the model.

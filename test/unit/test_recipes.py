@@ -487,6 +487,7 @@ def test_every_recipe_has_a_summary_and_every_option_a_help():
         ("moe", {"top_k": "9"}, None, "top_k is 9, of 8 experts"),
         ("moe", {"capacity": "0"}, None, "'capacity'"),
         ("moe", {"dispatch": "dropless"}, {"expert": 2}, "dispatch 'dropless' needs all experts"),
+        ("moe", {"dispatch": "in_turn", "top_k": "3"}, None, "cannot take turns at 8 experts"),
         ("moe", {"dense_layers": "32"}, None, "dense_layers is 32, of 32 layers"),
         ("gpt", {"window": "-1"}, None, "option 'window' is -1; use 0 or more"),
         ("gpt", {"positions": "rotary", "head_dim": "5"}, None, "needs an even number"),

@@ -20,7 +20,7 @@ from hespas.recipes import (
     prefill,
     resnet,
 )
-from hespas.recipes.expert_layers import make_expert_mlp
+from hespas.recipes.expert_layers import ExpertDispatch, make_expert_mlp
 from hespas.recipes.layer_weights import make_layer_weights
 from hespas.recipes.optimisers import AdamW
 from hespas.recipes.parallel import MeshParallelism
@@ -366,6 +366,31 @@ def test_moe_divided_equals_whole(mesh, remat):
     batch = 4 // (mesh.get("fsdp", 1) * mesh["expert"])
     program = build_moe(tuple(mesh.items()), batch, capacity=8.0, remat=remat)
     assert_same_training(steps(program, args), expected)
+
+
+def test_experts_that_take_tokens_in_turn_divided_equal_whole():
+    """Two of four devices have the experts of a token."""
+    whole = build_moe((), 4, dispatch="in_turn")
+    args = arrays(whole.args, TOKENS)
+    divided = build_moe((("expert", 4),), 1, dispatch="in_turn", top_k=4, remat="full")
+    alone = build_moe((), 4, dispatch="in_turn", top_k=4)
+    assert_same_training(steps(divided, args), steps(alone, args))
+    divided = build_moe((("fsdp", 2), ("expert", 2)), 1, dispatch="in_turn")
+    assert_same_training(steps(divided, args), steps(whole, args))
+
+
+def test_experts_take_tokens_in_turn():
+    m = make_decoder_model("tiny-moe")
+    p = MeshParallelism({})
+    w = arrays(p.make_shape_tree(make_layer_weights(m, jnp.float32)))
+    tokens = np.random.default_rng(1).normal(size=(16, m.emb)).astype(np.float32)
+    mlp = ExpertDispatch("in_turn").make_mlp(m, p, len(tokens))
+    out, balance = mlp(jnp.asarray(tokens[None]), lambda name: jnp.asarray(w[name]))
+    assert float(balance) == 0
+    for number, (x, y) in enumerate(zip(tokens, out[0], strict=True)):
+        experts = [(number * m.top_k + i) % m.experts for i in range(m.top_k)]
+        expected = sum(through(expert, x, w) for expert in experts) / m.top_k
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
 
 
 def mixture_case(room=None, **options):
