@@ -549,6 +549,24 @@ def test_automodel_notes_collectives_that_it_has_less_often():
 
 
 @pytest.mark.parametrize(
+    ("model", "devices", "dispatch"),
+    [
+        ("deepseek3-671b", 64, "in_turn"),
+        ("gpt-oss-20b", 8, "in_turn"),
+        ("kimi-k2-1t", 32, None),  # 384 experts in 48 turns
+    ],
+)
+def test_experts_of_automodel_take_tokens_in_turn(model, devices, dispatch):
+    plan = plan_automodel(model, devices, parallelism=f"fsdp={devices};ep={devices}")
+    assert plan.workload.options.get("dispatch") == dispatch
+    assert any("each device gets one message" in text for text in plan.assumptions) == bool(
+        dispatch
+    )
+    plan = plan_case(devices, model=model, parallelism=f"ep={devices}", **UNSIZED)
+    assert "dispatch" not in plan.workload.options
+
+
+@pytest.mark.parametrize(
     ("model", "library"),
     [
         ("deepseek3-671b", "cudnn"),

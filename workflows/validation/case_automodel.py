@@ -43,6 +43,7 @@ class AutomodelBenchmark:
             the type of the weights, and those of TransformerEngine's FusedAdam are f32.
         is_asynchronous: Whether tensor parallelism is PyTorch's asynchronous one, and so divides
             tokens (``enable_async_tensor_parallel``).
+        takes_turns: Whether tokens take experts in turn, without a router (``fake_balanced_gate``).
         keeps_weights: Whether gathered weights stay for all microbatches
             (``enable_fsdp_optimizations``, see moe/fsdp_mixin.py).
     """
@@ -54,6 +55,7 @@ class AutomodelBenchmark:
     attention: Literal["te", "flex", ""] = ""
     has_wide_moments: bool = False
     is_asynchronous: bool = False
+    takes_turns: bool = False
     keeps_weights: bool = False
 
     @property
@@ -71,17 +73,22 @@ _LLAMA_8B, _LLAMA_70B = (rf"llama-?3\S*?(?<![\d.]){size}b" for size in (8, 70))
 _BENCHMARKS = (
     AutomodelBenchmark(
         r"deepseek[-_ ]?v?3", "deepseek/deepseek_v3_te_deepep", "blocks", attention="te",
-        keeps_weights=True,
+        takes_turns=True, keeps_weights=True,
     ),
-    AutomodelBenchmark(r"kimi[-_ ]?k2", "kimi/kimi_k2_te_deepep", "blocks", attention="te"),
+    AutomodelBenchmark(
+        r"kimi[-_ ]?k2", "kimi/kimi_k2_te_deepep", "blocks", attention="te", takes_turns=True,
+    ),
     AutomodelBenchmark(
         r"qwen-?3\S*?30b", "qwen/qwen3_moe_30b_te_deepep", "blocks", attention="te",
-        keeps_weights=True,
+        takes_turns=True, keeps_weights=True,
     ),
     AutomodelBenchmark(
-        r"gpt-?oss\S*?120b", "gpt_oss/gptoss_120b_te_deepep", attention="te", keeps_weights=True,
+        r"gpt-?oss\S*?120b", "gpt_oss/gptoss_120b_te_deepep", attention="te",
+        takes_turns=True, keeps_weights=True,
     ),
-    AutomodelBenchmark(r"gpt-?oss\S*?20b", "gpt_oss/gptoss_20b_te_deepep", attention="flex"),
+    AutomodelBenchmark(
+        r"gpt-?oss\S*?20b", "gpt_oss/gptoss_20b_te_deepep", attention="flex", takes_turns=True,
+    ),
     AutomodelBenchmark(
         rf"{_LLAMA_70B}.*\blora\b", "llama3_3/custom_llama3_3_70b_instruct_peft_benchmark",
         "parts", is_compiled=True, is_asynchronous=True,

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hespas.recipes.published_models import MODELS
+from hespas.workflows.validation.case_automodel import find_automodel_benchmark
 from hespas.workflows.validation.case_frameworks import AUTOMODEL, MAXTEXT
+from hespas.workflows.validation.case_models import find_published_model
 
 if TYPE_CHECKING:
     from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
@@ -86,8 +88,17 @@ def choose_expert_dispatch(outcome: CaseOutcome) -> dict[str, str]:
     MaxText without ``sparse_matmul`` has products with masks (dense_matmul of its layers/moe.py),
     or, without a capacity, multiplies every token by every expert. With it, a device has a buffer
     for all tokens of the devices of ``expert`` (sparse_matmul there).
+
+    Tokens of NeMo Automodel's benchmarks take experts in turn, so that DeepEP sends a token to few
+    devices.
     """
     case = outcome.case
+    if _takes_turns(case):
+        outcome.assumptions.append(
+            "each device gets one message of a token for all its experts, not each host as by "
+            "DeepEP"
+        )
+        return {"dispatch": "in_turn"}
     is_divided = case.read_axis_sizes().get("ep", 1) > 1
     is_maxtext = case.framework.name == MAXTEXT
     if "deepep" in case.words and is_divided:
@@ -117,3 +128,13 @@ def choose_expert_dispatch(outcome: CaseOutcome) -> dict[str, str]:
         return {"capacity": "1"}
     outcome.assumptions.append("the capacity of experts is that of the recipe moe")
     return {}
+
+
+def _takes_turns(case: TrainingCase) -> bool:
+    """Return whether tokens take experts in turn, and load all devices evenly."""
+    benchmark = find_automodel_benchmark(case)
+    m = MODELS.get(find_published_model(case.get_text("model")))
+    sequence = case.get_text("seq_len")
+    if benchmark is None or not benchmark.takes_turns or m is None or not sequence.isdecimal():
+        return False
+    return m.has_even_turns(case.read_axis_sizes().get("ep", 1), int(sequence))
