@@ -160,9 +160,9 @@ def test_every_record_survives(store: Callable[[ir.Module], ir.Module]) -> None:
 
 def test_typed_form_reads_as_documented() -> None:
     module = ir.Module.parse(PROGRAM, CONTEXT)
-    RegionAttr(id=0, ops=1, digest="5f").write_to_op(first_op(module))
+    RegionAttr(id=0, ops=2, digest="5f").write_to_op(first_op(module))
     printed = print_typed(module)
-    assert 'hespas.region = #hespas.region<id = 0 : i64, ops = 1 : i64, digest = "5f">' in printed
+    assert 'hespas.region = #hespas.region<id = 0 : i64, ops = 2 : i64, digest = "5f">' in printed
     assert "#hespas" not in str(module)
 
 
