@@ -227,7 +227,9 @@ class ProductScheme:
         limit = self.limit if dtype == self.forward else self.gradient_limit
         if limit:
             return quantise_by_limit(x, dtype, letters, limit)
-        summed = "".join(set(letters) - set(result)) if self.by_channel else letters
+        if not self.by_channel:
+            return quantise_array(x, dtype, letters, letters)
+        summed = "".join(letter for letter in letters if letter not in result)
         return quantise_array(x, dtype, letters, summed)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -252,3 +255,25 @@ def test_any_magnitude_becomes_representable(dtype, factor):
     assert_close(values * scale, x, 0.13)  # half of a bit, of two in the mantissa
     if factor:
         assert largest / 2 < float(jnp.abs(values).max()) <= largest
+
+
+LOWERING = """
+import jax, jax.numpy as jnp
+from hespas.recipes.quantised_products import SCHEMES
+x = jax.ShapeDtypeStruct((2, 4, 8, 16), jnp.bfloat16)
+w = jax.ShapeDtypeStruct((8, 16, 32), jnp.bfloat16)
+multiply = lambda x, w: SCHEMES["fp8_rowwise"].multiply("bshd,hde->bse", x, w)
+print(jax.jit(lambda x, w: jax.vjp(multiply, x, w)[1](multiply(x, w))).lower(x, w).as_text())
+"""
+
+
+def test_a_program_is_the_same_in_each_process():
+    """Words are hashed with another seed in each process, which decides the order of a set."""
+    texts = [
+        subprocess.run(
+            [sys.executable, "-c", LOWERING], env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, check=True, text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    ]  # fmt: skip
+    assert "dot_general" in texts[0] and len(set(texts)) == 1
