@@ -118,29 +118,27 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
         # Each op is expanded when it is read, and nothing else of it is kept.
         ops = reader.read_known_ops(run.entry_ops)
         _expand_ops(ops, order, [NOTHING] * run.entry_ops.value_count, NOTHING)
-        if len(trace.steps) > MAX_STEPS:
-            raise _make_length_error(None)
+        _check_length(len(trace.steps))
     else:
         block = reader.read_block(function.regions[0].blocks[0])
-        _check_length(block)
+        _check_length(_count_steps(block.items), block.items)
         _expand_ops(block.items, order, [NOTHING] * len(reader.numbers), NOTHING)
     tasks.warn_of_untimed_copies(run)
     return TraceProgram(trace, reader.tasks, [loop for loop in reader.assumed if loop.runs])
 
 
-def _check_length(block: _ProgramBlock) -> None:
-    """Check that a trace can be written, before loops are expanded to its steps."""
-    if _count_steps(block.items) > MAX_STEPS:
-        longest = max(block.items, key=lambda item: _count_steps([item]))
-        raise _make_length_error(longest.task.op if longest.task else None)
+def _check_length(steps: int, items: Sequence[_BlockOp] = ()) -> None:
+    """Check that a trace can be written; the error is at the item that has most of its steps.
 
-
-def _make_length_error(op: ir.Operation | None) -> HespasError:
-    return HespasError(
-        f"the trace has over {MAX_STEPS:,} nodes per device",
-        op=op,
-        remedy="merge regions, or reduce the trip counts of loops that contain collectives",
-    )
+    Loops are checked before they are expanded to their steps.
+    """
+    if steps > MAX_STEPS:
+        longest = max(items, key=lambda item: _count_steps([item]), default=None)
+        raise HespasError(
+            f"the trace has over {MAX_STEPS:,} nodes per device",
+            op=longest.task.op if longest and longest.task else None,
+            remedy="merge regions, or reduce the trip counts of loops that contain collectives",
+        )
 
 
 def _count_steps(items: Iterable[_BlockOp]) -> int:

@@ -45,3 +45,23 @@ module @body {
     return %1#1 : tensor<64xf32>
   }
 }
+
+// -----
+
+/// An op with several results is no loop over the elements of one of them.
+
+// CHECK-LABEL: module @several_results
+// CHECK: %[[R:.*]]:2 = "stablehlo.sort"
+// CHECK: mhlo.copy %[[R]]#0
+module @several_results {
+  func.func @main(%x: tensor<64xf32>, %y: tensor<64xi32>)
+      -> (tensor<64xf32>, tensor<64xf32>, tensor<64xi32>) {
+    %0:2 = "stablehlo.sort"(%x, %y) <{dimension = 0 : i64}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+      %less = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %less : tensor<i1>
+    }) : (tensor<64xf32>, tensor<64xi32>) -> (tensor<64xf32>, tensor<64xi32>)
+    %1 = mhlo.copy %0#0 : tensor<64xf32>
+    return %0#0, %1, %0#1 : tensor<64xf32>, tensor<64xf32>, tensor<64xi32>
+  }
+}
