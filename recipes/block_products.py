@@ -100,7 +100,6 @@ class BlockScheme:
     """
 
     hardened: bool = False
-    delayed: bool = False  # scales never follow from earlier steps
 
     def multiply(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
         """Multiply activations by a weight, by a formula of ``jnp.einsum`` with two operands.

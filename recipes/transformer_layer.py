@@ -90,7 +90,7 @@ class TransformerLayer:
     def __post_init__(self) -> None:
         check_attention(self.attention, self.m, self.p)
         # The gradients of delayed scales are maxima, which products in steps would sum.
-        is_delayed = self.scheme is not None and self.scheme.delayed
+        is_delayed = isinstance(self.scheme, ProductScheme) and self.scheme.delayed
         if self.p.ring_products and (self.m.kv_rank or is_delayed):
             raise UsageError(
                 "option 'ring_products' has no latent attention and no delayed scaling",

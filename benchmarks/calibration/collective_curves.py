@@ -1,11 +1,11 @@
 """Rebuild the curves of collectives between the devices of a host from measured tables.
 
-``python -m benchmarks.calibration.collective_curves FOLDER`` rewrites the all-reduces and reduce-
-scatters of ``configs/collectives`` from the tables of NCCL, and the curves of AMD's GPUs from the
-table of RCCL that XLA embeds. The tables of NCCL measure 8-bit integers and 16-bit floats. A time
-is the mean of both (of the logarithms) at sizes where latency prevails. Of larger messages only
-floats count, which programs reduce: switches of H100 add them, and not integers, so that 512 MiB of
-integers run at 351 GB/s where as many floats run at 445.
+``python -m benchmarks.calibration.collective_curves FOLDER`` rewrites the all-reduces and
+reduce-scatters of ``configs/collectives`` from the tables of NCCL, and the curves of AMD's GPUs
+from the table of RCCL that XLA embeds. The tables of NCCL measure 8-bit integers and 16-bit floats.
+A time is the mean of both (of the logarithms) at sizes where latency prevails. Of larger messages
+only floats count, which programs reduce: switches of H100 add them, and not integers, so that 512
+MiB of integers run at 351 GB/s where as many floats run at 445.
 """
 
 from __future__ import annotations
