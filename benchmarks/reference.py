@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import DATA
+from docs.generators.markdown import format_table
 from hespas.support.text_tables import wrap_command
 
 # The arguments of ``hespas export``, without the stage, by name of the program.
@@ -108,6 +109,9 @@ sum. The *ratio* is the sum divided by the time of the whole program: its median
 and its range. *Least disturbed* is the ratio of the shortest times measured, because other work on
 the machine only adds time.
 """
+COLUMNS = (
+    "program", "regions, distinct", "whole", "sum", "ratio", "range", "least disturbed", "load",
+)  # fmt: skip
 
 
 def render_page() -> str:
@@ -120,20 +124,9 @@ def render_page() -> str:
             f"## {figures['device']}\n",
             f"{figures['date']}, {versions}. *Load* is the number of other processes "
             "that ran on the host.\n",
-            "| program | regions, distinct | whole | sum | ratio | range | least disturbed "
-            "| load |",
-            "|---|---|---|---|---|---|---|---|",
+            format_table(COLUMNS, map(list_cells, figures["workloads"])),
         ]
-        for row in figures["workloads"]:
-            low, high = row["ratio_range"]
-            load = max(round_["host_load"] for round_ in row["rounds"])
-            total = row["regions_s"] + row["stand_ins_s"]
-            lines.append(
-                f"| {row['name']} | {row['regions']}, {row['distinct']} "
-                f"| {1e3 * row['whole_s']:.2f} ms | {1e3 * total:.2f} ms | {row['ratio']:.2f} "
-                f"| {low:.2f} to {high:.2f} | {row['least_ratio']:.2f} | {load:.1f} |"
-            )
-        lines += ["\nThe commands are:\n", "```sh norun"]
+        lines += ["The commands are:\n", "```sh norun"]
         lines += [
             "\n  ".join(wrap_command(command, COMMAND_WIDTH))
             for row in figures["workloads"]
@@ -141,6 +134,22 @@ def render_page() -> str:
         ]
         lines += ["```\n"]
     return "\n".join(lines)
+
+
+def list_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """List the cells of a workload in the table."""
+    low, high = row["ratio_range"]
+    load = max(each["host_load"] for each in row["rounds"])
+    return (
+        row["name"],
+        f"{row['regions']}, {row['distinct']}",
+        f"{1e3 * row['whole_s']:.2f} ms",
+        f"{1e3 * (row['regions_s'] + row['stand_ins_s']):.2f} ms",
+        f"{row['ratio']:.2f}",
+        f"{low:.2f} to {high:.2f}",
+        f"{row['least_ratio']:.2f}",
+        f"{load:.1f}",
+    )
 
 
 if __name__ == "__main__":

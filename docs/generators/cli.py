@@ -6,6 +6,7 @@ import argparse
 import importlib
 from collections.abc import Iterator
 
+from docs.generators.markdown import format_codes, format_prose, format_table
 from hespas.tools import hespas
 from hespas.tools.commands.study import STUDIES, build_study_parser
 
@@ -41,23 +42,27 @@ def _build_tool_parser(module: str) -> argparse.ArgumentParser:
 
 def render_page() -> str:
     """Render the whole page."""
-    lines = [HEAD]
+    parts = [HEAD]
+    anchors = {"study": f"study-{next(iter(STUDIES))}"}
     for title, commands in hespas.COMMAND_GROUPS.items():
-        lines.append(f"\n| {title} | |\n|---|---|\n")
-        for name, text in commands.items():
-            anchor = f"hespas-study-{next(iter(STUDIES))}" if name == "study" else f"hespas-{name}"
-            lines.append(f"| [`hespas {name}`](#{anchor}) | {text} |\n")
-    lines.append("\n| other tools | |\n|---|---|\n")
-    lines.append("| [`hespas-opt`](#hespas-opt) | run single [passes](passes.md), print IR |\n")
+        rows = [
+            (f"[`hespas {name}`](#hespas-{anchors.get(name, name)})", text)
+            for name, text in commands.items()
+        ]
+        parts += ["\n", format_table((title, ""), rows)]
     published = "[the published tools](../how-to/published-tools.md)"
-    lines.append(f"| `hespas_chakra_gen` and others | the names of {published} |\n")
+    others = [
+        ("[`hespas-opt`](#hespas-opt)", "run single [passes](passes.md), print IR"),
+        ("`hespas_chakra_gen` and others", f"the names of {published}"),
+    ]
+    parts += ["\n", format_table(("other tools", ""), others)]
     for parser in build_all_parsers():
-        lines += _format_parser_section(parser, "##")
-    return "".join(lines)
+        parts += _format_parser_section(parser, "##")
+    return "".join(parts)
 
 
 def _format_parser_section(parser: argparse.ArgumentParser, level: str) -> Iterator[str]:
-    """Yield the lines of a parser's section, followed by those of its sub-commands."""
+    """Yield the parts of a parser's section, followed by those of its sub-commands."""
     yield f"\n{level} {parser.prog}\n"
     if parser.description:
         yield f"\n```text\n{parser.description.strip()}\n```\n"
@@ -67,16 +72,13 @@ def _format_parser_section(parser: argparse.ArgumentParser, level: str) -> Itera
         if isinstance(action, argparse._SubParsersAction):
             subparsers = dict(action.choices)
             helps = {choice.dest: choice.help for choice in action._choices_actions}
-            rows += [
-                f"| `{name}` | {_escape_table_cell(helps.get(name) or '')} |\n"
-                for name in subparsers
-            ]
+            rows += [(f"`{name}`", format_prose(helps.get(name) or "")) for name in subparsers]
         elif action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
-            meaning = _escape_table_cell(_format_argument_help(action))
-            rows.append(f"| {_format_argument_spelling(action)} | {meaning} |\n")
+            meaning = format_prose(_format_argument_help(action))
+            rows.append((_format_argument_spelling(action), meaning))
     if rows:
-        yield "\n| argument | meaning |\n|---|---|\n"
-        yield from rows
+        yield "\n"
+        yield format_table(("argument", "meaning"), rows)
     for subparser in subparsers.values():
         yield from _format_parser_section(subparser, f"{level}#")
 
@@ -94,9 +96,7 @@ def _format_argument_spelling(action: argparse.Action) -> str:
         value = value or _format_choices(action) or action.dest.upper()
     else:
         value = ""
-    return ", ".join(
-        _format_table_code(f"{name} {value}".strip()) for name in action.option_strings
-    )
+    return format_codes(f"{name} {value}".strip() for name in action.option_strings)
 
 
 def _format_choices(action: argparse.Action) -> str:
@@ -113,11 +113,3 @@ def _format_argument_help(action: argparse.Action) -> str:
     return (
         f"{text} (default {value:g})" if isinstance(value, float) else f"{text} (default {value})"
     )
-
-
-def _escape_table_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|").replace("<", "&lt;")
-
-
-def _format_table_code(text: str) -> str:
-    return f"`{text}`".replace("|", r"\|")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+from docs.generators.markdown import format_codes, format_table
 from hespas.dialects.attr_schema import AttrField, AttrRecord, list_attr_fields
 from hespas.dialects.attrs import BOUNDS, PLAIN, RECORDS
 
@@ -31,29 +32,35 @@ Numbers are never negative. An optional field is absent if it has no value.
 
 def render_page() -> str:
     """Return the text of ``docs/reference/dialect.md``."""
+    plain = [
+        (f"`{name}`", attr.describe_holders(), attr.kind, attr.description)
+        for name, attr in PLAIN.items()
+    ]
+    bounds = [(f"`{bound}`", meaning) for bound, meaning in BOUNDS.items()]
     parts = [
         HEAD,
         *(_render_record_section(record) for record in RECORDS),
-        _render_plain_attributes(),
-        _render_bounds(),
+        "## Other attributes\n",
+        format_table(("attribute", "on", "type", "meaning"), plain),
+        "## Bounds\n",
+        format_table(("`bound`", "what limits the time"), bounds),
     ]
     return "\n".join(parts)
 
 
 def _render_record_section(record: type[AttrRecord]) -> str:
-    lines = [f"## `{record.NAME}`", "", inspect.cleandoc(record.__doc__ or ""), ""]
-    lines += [f"On: {record.HOLDERS}.", "", "| field | attribute | meaning |", "|---|---|---|"]
-    lines += [
-        f"| `{declared.name}` | {declared.kind.description} | {_describe_field(declared)} |"
+    text = f"## `{record.NAME}`\n\n{inspect.cleandoc(record.__doc__ or '')}\n\n"
+    rows = [
+        (f"`{declared.name}`", declared.kind.description, _describe_field(declared))
         for declared in list_attr_fields(record)
     ]
-    return "\n".join([*lines, ""])
+    return f"{text}On: {record.HOLDERS}.\n\n{format_table(('field', 'attribute', 'meaning'), rows)}"
 
 
 def _describe_field(declared: AttrField) -> str:
     description = declared.description
     if declared.choices:
-        description += ": " + ", ".join(f"`{choice}`" for choice in declared.choices)
+        description += f": {format_codes(map(str, declared.choices))}"
     if declared.is_derived:
         return f"{description} (absent if the op says it)"
     if declared.is_required:
@@ -63,18 +70,3 @@ def _describe_field(declared: AttrField) -> str:
     default = declared.default
     shown = str(default).lower() if isinstance(default, bool) else default
     return f"{description} (default {shown if shown != () else 'empty'})"
-
-
-def _render_plain_attributes() -> str:
-    lines = ["## Other attributes", "", "| attribute | on | type | meaning |", "|---|---|---|---|"]
-    lines += [
-        f"| `{name}` | {attr.describe_holders()} | {attr.kind} | {attr.description} |"
-        for name, attr in PLAIN.items()
-    ]
-    return "\n".join([*lines, ""])
-
-
-def _render_bounds() -> str:
-    lines = ["## Bounds", "", "| `bound` | what limits the time |", "|---|---|"]
-    lines += [f"| `{bound}` | {meaning} |" for bound, meaning in BOUNDS.items()]
-    return "\n".join([*lines, ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docs.generators.markdown import format_codes, format_table
 from hespas.workflows.figures import FIGURES, RULES, Figure
 
 HEAD = """# Figures of a step
@@ -14,20 +15,20 @@ Each figure is declared once (`workflows/figures.py`): its name in [run.json](ru
 up over programs that run one after the other. `null` stands for a figure that depends on something
 unknown.
 
-| name | in rows | title | unit | adds up as | meaning |
-|---|---|---|---|---|---|
 """
 
 
 def render_page() -> str:
     """Render the whole page."""
     rules = "".join(f"\n- `{rule}`: {text}" for rule, text in RULES.items())
-    return "".join([HEAD, *map(_format_row, FIGURES), "\nHow figures add up:\n", rules, "\n"])
+    header = ("name", "in rows", "title", "unit", "adds up as", "meaning")
+    return (
+        f"{HEAD}{format_table(header, map(_list_cells, FIGURES))}\nHow figures add up:\n{rules}\n"
+    )
 
 
-def _format_row(figure: Figure) -> str:
+def _list_cells(figure: Figure) -> tuple[str, ...]:
     path, _, key = figure.name.rpartition(".")
-    names = ", ".join(f"`{name}`" for name in figure.row_names) if "rows" in figure.places else ""
+    names = format_codes(figure.row_names) if "rows" in figure.places else ""
     name = f"`{path}`.`{key}`" if path else f"`{key}`"
-    cells = (name, names, figure.title, figure.unit, figure.rule, figure.help)
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+    return name, names, figure.title, figure.unit, figure.rule, figure.help

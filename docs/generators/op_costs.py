@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from docs.generators.markdown import format_table
 from hespas.estimators.rules.base import CostRule
 from hespas.estimators.rules.custom_calls import list_documented_calls
 from hespas.estimators.work import get_cost_rules
@@ -54,6 +57,7 @@ Each op has a class:
 An op without a rule is an error too.
 
 ## Differences from HloCostAnalysis
+
 """
 
 # (op, count here, count in XLA, reason); checked by test/unit/test_work_oracle.py.
@@ -202,25 +206,16 @@ package cannot replace a rule of this page, and two packages that define the cos
 error."""
 
 
-def _format_row(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _list_rule_cells(names: str, rule: CostRule) -> tuple[str, ...]:
-    kind = rule.kind if rule.group == "leaf" else ""
-    return (names, rule.group, kind, rule.flops, rule.read, rule.write)
-
-
-def _format_rule_table(rules_by_name: dict[str, CostRule]) -> list[str]:
-    lines = [
-        _format_row(("op", "class", "kind", "operations", "bytes read", "bytes written")),
-        "|---" * 6 + "|",
-    ]
-    lines += [
-        _format_row(_list_rule_cells(f"`{name}`", rule))
+def _format_rule_table(rules_by_name: Mapping[str, CostRule]) -> str:
+    rows = [
+        (
+            f"`{name}`", rule.group, rule.kind if rule.group == "leaf" else "", rule.flops,
+            rule.read, rule.write,
+        )
         for name, rule in sorted(rules_by_name.items())
-    ]
-    return lines
+    ]  # fmt: skip
+    header = ("op", "class", "kind", "operations", "bytes read", "bytes written")
+    return format_table(header, rows)
 
 
 def _select_dialect_rules(dialect: str) -> dict[str, CostRule]:
@@ -231,34 +226,20 @@ def _select_dialect_rules(dialect: str) -> dict[str, CostRule]:
 
 def render_page() -> str:
     """Return the text of the page."""
-    lines = [_HEAD, _format_row(("op", "here", "XLA", "why")), "|---|---|---|---|"]
-    lines += [_format_row(entry) for entry in _DIFFERENCES]
-    stablehlo_rules, mhlo_rules = map(_select_dialect_rules, ("stablehlo", "mhlo"))
-    lines += ["", "## StableHLO", "", *_format_rule_table(stablehlo_rules)]
-    lines += [
-        "",
-        "## MHLO",
-        "",
-        "An op with the name of a StableHLO op has the same rule. The other ops are:",
+    stablehlo, mhlo, chlo = map(_select_dialect_rules, ("stablehlo", "mhlo", "chlo"))
+    others = {name: rule for name, rule in mhlo.items() if name not in stablehlo}
+    parts = [
+        _HEAD + format_table(("op", "here", "XLA", "why"), _DIFFERENCES),
+        "## StableHLO\n",
+        _format_rule_table(stablehlo),
+        "## MHLO\n",
+        "An op with the name of a StableHLO op has the same rule. The other ops are:\n",
+        _format_rule_table(others),
+        "## CHLO\n",
+        "CHLO is usually legalised before; the remaining ops have rules too.\n",
+        _format_rule_table(chlo),
+        "## Custom calls\n",
+        format_table(("target", "operations", "bytes"), list_documented_calls()),
+        _PACKAGES,
     ]
-    lines += [
-        "",
-        *_format_rule_table({n: r for n, r in mhlo_rules.items() if n not in stablehlo_rules}),
-    ]
-    lines += [
-        "",
-        "## CHLO",
-        "",
-        "CHLO is usually legalised before; the remaining ops have rules too.",
-    ]
-    lines += ["", *_format_rule_table(_select_dialect_rules("chlo"))]
-    lines += [
-        "",
-        "## Custom calls",
-        "",
-        _format_row(("target", "operations", "bytes")),
-        "|---|---|---|",
-    ]
-    lines += [_format_row(row) for row in list_documented_calls()]
-    lines += ["", _PACKAGES]
-    return "\n".join(lines) + "\n"
+    return "\n".join(parts) + "\n"

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from typing import get_args, get_type_hints
 
+from docs.generators.markdown import format_prose, format_table
 from hespas.passes import registry
 from hespas.passes.base import Pass
 from hespas.passes.pass_list import PassList
@@ -24,8 +25,6 @@ pipeline. A pipeline can contain passes of MLIR, StableHLO, MHLO and Shardy too:
 of a pass `NAME-annotate` are the settings of the estimator, and options that all of these passes
 have.
 
-| pass | description |
-|---|---|
 """
 TYPES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
@@ -33,11 +32,13 @@ TYPES = {bool: "true or false", int: "whole number", float: "number", str: "text
 def render_page() -> str:
     """Render the page of the passes of hespas itself."""
     classes = [registry.load_pass_class(name) for name in registry.list_builtin_pass_names()]
-    rows = [
-        f"| [`{cls.name}`](#{cls.name}) | {_escape_cell(cls.get_help_summary())} |\n"
-        for cls in classes
-    ]
-    return "".join([HEAD, *rows, *map(_render_section, classes)])
+    rows = [(_link(cls.name), format_prose(cls.get_help_summary())) for cls in classes]
+    table = format_table(("pass", "description"), rows)
+    return "".join([HEAD, table, *map(_render_section, classes)])
+
+
+def _link(name: str) -> str:
+    return f"[`{name}`](#{name})"
 
 
 def _render_section(cls: type[Pass]) -> str:
@@ -45,30 +46,25 @@ def _render_section(cls: type[Pass]) -> str:
     if cls.prepares:
         parts.append("\n`prepare` runs before this pass, unless it has run.\n")
     if issubclass(cls, PassList):
-        parts.append("\n| pass of the list | why it stands there |\n|---|---|\n")
-        parts += [
-            f"| [`{step.name}`](#{step.name}) | {_escape_cell(reason)} |\n"
-            for step, reason in cls().list_entries()
-        ]
+        rows = [(_link(step.name), format_prose(reason)) for step, reason in cls().list_entries()]
+        parts += ["\n", format_table(("pass of the list", "why it stands there"), rows)]
     if cls.only_marks:
         parts.append("\nThis pass only adds or changes `hespas.*` attributes.\n")
     if cls.list_spelled_options():
-        parts.append("\n| option | value | default | meaning |\n|---|---|---|---|\n")
         hints = get_type_hints(cls)
-        parts += [
-            _render_option_row(spelled, hints[f.name], f)
+        options = [
+            _list_option_cells(spelled, hints[f.name], f)
             for spelled, f in cls.list_spelled_options()
         ]
+        parts += ["\n", format_table(("option", "value", "default", "meaning"), options)]
     return "".join(parts)
 
 
-def _render_option_row(spelled: str, hint: object, field: dataclasses.Field[object]) -> str:
+def _list_option_cells(
+    spelled: str, hint: object, field: dataclasses.Field[object]
+) -> tuple[str, ...]:
     kinds = [kind for kind in (hint, *get_args(hint)) if kind in TYPES]
     takes = TYPES[kinds[0]] if kinds else "text"  # type: ignore[index]
     value = str(field.default).lower() if isinstance(field.default, bool) else field.default
     default = f"`{value}`" if value not in ("", None) else "-"
-    return f"| `{spelled}` | {takes} | {default} | {_escape_cell(field.metadata['help'])} |\n"
-
-
-def _escape_cell(text: str) -> str:
-    return " ".join(text.replace("``", "`").split()).replace("|", r"\|").replace("<", "&lt;")
+    return f"`{spelled}`", takes, default, format_prose(field.metadata["help"])

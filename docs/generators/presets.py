@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from docs.generators.markdown import format_table
 from hespas import configs
 from hespas.configs.accelerator import list_accelerator_presets, load_accelerator
 from hespas.configs.node_spec import DTYPES, RULES, UNITS, NodeSpec
@@ -33,8 +34,6 @@ The units that `--systolic-annotate` and the simulators of accelerators model, f
 array, and the cycles in which it reads a row; the vector unit of each core, in lanes x ALUs; the
 SRAM of each core.
 
-| node | device | cores x arrays | array | clock GHz | cycles a row | lanes x ALUs | SRAM MB |
-|---|---|---|---|---|---|---|---|
 """
 
 PROCESSES = """
@@ -45,8 +44,6 @@ from `configs/processes.json`: the energy of an operation (half a multiply-add w
 bits), that of a byte, the power of an idle chip, and areas. The file names their sources; all of
 45nm except `sram` are published, those of the other processes are remembered, derived or assumed.
 
-| figure | {names} |
-|---|{rules}|
 """
 
 SYSTEMS = """
@@ -69,11 +66,13 @@ def render_page() -> str:
     parts = [HEAD, "\n## Nodes\n\n", _render_memory_table(nodes)]
     for unit in UNITS:
         parts += [f"\n### Rates of the {unit} unit\n\n", _render_rate_table(nodes, unit)]
-    parts += [RATES, "\n| type | uses the rate of |\n|---|---|\n"]
-    parts += [f"| {key} | {other} |\n" for key, other in RULES.items()]
     parts += [
+        RATES,
+        "\n",
+        format_table(("type", "uses the rate of"), RULES.items()),
         ARRAYS,
         _render_array_table(),
+        PROCESSES,
         _render_process_table(),
         SYSTEMS,
         "\n",
@@ -83,22 +82,23 @@ def render_page() -> str:
 
 
 def _render_memory_table(nodes: list[NodeSpec]) -> str:
-    rows = ["| node | device | bandwidth | memory | power W | price |\n|---|---|---|---|---|---|\n"]
-    for node in nodes:
-        bandwidth = _format_field_value(node, "memory_bandwidth_bytes_per_s", 1e9)
-        memory = _format_field_value(node, "memory_bytes", 1e9)
-        power, price = (
+    rows = [
+        (
+            node.name,
+            node.description,
+            _format_field_value(node, "memory_bandwidth_bytes_per_s", 1e9),
+            _format_field_value(node, "memory_bytes", 1e9),
             _format_field_value(node, "tdp_w", 1),
             _format_field_value(node, "price_per_hour", 1),
         )
-        cells = (node.name, node.description, bandwidth, memory, power, price)
-        rows.append(f"| {' | '.join(cells)} |\n")
-    return "".join(rows)
+        for node in nodes
+    ]
+    return format_table(("node", "device", "bandwidth", "memory", "power W", "price"), rows)
 
 
 def _render_rate_table(nodes: list[NodeSpec], unit: str) -> str:
     used = [d for d in DTYPES if any(d in node.peaks_flops.get(unit, {}) for node in nodes)]
-    rows = [f"| node | {' | '.join(used)} | fallbacks |\n|---|{'---|' * len(used)}---|\n"]
+    rows = []
     for node in nodes:
         table = node.peaks_flops.get(unit, {})
         cells = [
@@ -112,8 +112,8 @@ def _render_rate_table(nodes: list[NodeSpec], unit: str) -> str:
             for key, other in node.fallbacks.items()
             if key.startswith(unit)
         ]
-        rows.append(f"| {node.name} | {' | '.join(cells)} | {', '.join(own) or '-'} |\n")
-    return "".join(rows)
+        rows.append((node.name, *cells, ", ".join(own) or "-"))
+    return format_table(("node", *used, "fallbacks"), rows)
 
 
 def _format_field_value(node: NodeSpec, field: str, unit: float) -> str:
@@ -149,36 +149,32 @@ def _render_process_table() -> str:
         "link, mm2": [process.mm2_per_link for process in processes],
         "memory stack, mm2": [process.mm2_per_memory_stack for process in processes],
     }
-    names = " | ".join(f"`{process.name}`" for process in processes)
-    head = PROCESSES.format(names=names, rules="|".join("---" for _ in processes))
     lines = [
-        f"| {name} | {' | '.join('-' if v is None else f'{v:.4g}' for v in values)} |\n"
+        (name, *("-" if value is None else f"{value:.4g}" for value in values))
         for name, values in rows.items()
     ]
-    return head + "".join(lines)
+    return format_table(("figure", *(f"`{process.name}`" for process in processes)), lines)
 
 
 def _render_array_table() -> str:
     rows = []
     for name in list_accelerator_presets():
         unit = load_accelerator(name)
-        cells = (
+        rows.append((
             name, unit.description,
             f"{unit.cores} x {unit.arrays}", f"{unit.rows} x {unit.columns}",
             _mark_remembered_value(unit.sources["clock_hz"], unit.clock_hz / 1e9),
             _mark_remembered_value(unit.sources["cycles_per_row"], unit.cycles_per_row),
             f"{unit.lanes} x {_mark_remembered_value(unit.sources['alus'], unit.alus)}",
             f"{unit.sram_bytes / 1e6:.1f}",
-        )  # fmt: skip
-        rows.append(f"| {' | '.join(cells)} |\n")
-    return "".join(rows)
+        ))  # fmt: skip
+    header = ("node", "device", "cores x arrays", "array", "clock GHz", "cycles a row",
+              "lanes x ALUs", "SRAM MB")  # fmt: skip
+    return format_table(header, rows)
 
 
 def _render_system_table() -> str:
-    rows = [
-        "| system | devices | topology | bandwidth | latency | all-reduce | memory bandwidth |\n"
-        "|---|---|---|---|---|---|---|\n"
-    ]
+    rows = []
     for name in configs.list_system_presets():
         s = configs.load_system(name)
         topology = " + ".join(
@@ -187,8 +183,8 @@ def _render_system_table() -> str:
         bandwidth = ", ".join(f"{v:g}" for v in s.bandwidth_gib_s)
         latency = ", ".join(f"{v:g}" for v in s.latency_ns)
         algorithms = ", ".join(s.implementations.get("all-reduce", ()))
-        rows.append(
-            f"| {name} | {s.device_count} | {topology} | {bandwidth} | {latency} | {algorithms} "
-            f"| {s.local_mem_bw_gb_s:g} |\n"
-        )
-    return "".join(rows)
+        memory = f"{s.local_mem_bw_gb_s:g}"
+        rows.append((name, s.device_count, topology, bandwidth, latency, algorithms, memory))
+    header = ("system", "devices", "topology", "bandwidth", "latency", "all-reduce",
+              "memory bandwidth")  # fmt: skip
+    return format_table(header, rows)

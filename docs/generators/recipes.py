@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 
+from docs.generators.markdown import format_table
 from hespas.frontends.export.program_source import RECIPES, find_program_function
-from hespas.frontends.export.recipe_options import RecipeOption, collect_options
+from hespas.frontends.export.recipe_options import collect_options
 from hespas.recipes.bert import BertOptions
 from hespas.recipes.encoder_decoder import make_t5_weights
 from hespas.recipes.language_models import DecoderModel
@@ -54,9 +55,8 @@ The tiny ones are for tests. Options such as `layers` and `emb` override single 
 column lists what differs from Llama; learned positions are counted for 2048 tokens, those of BERT
 for 512. The layers of a T5 are those of each of its stacks.
 
-| model | emb | heads | kv_heads | head_dim | layers | mlp | vocab | parameters | differences |
-|---|---|---|---|---|---|---|---|---|---|
 """
+SIZES = ("emb", "heads", "kv_heads", "head_dim", "layers", "mlp", "vocab")
 
 COLLECTIVES = """
 ## The communication in a step of llama
@@ -142,31 +142,34 @@ are partitioned by XLA for `cpu` (2026-11-21, jax 0.10.2).
 
 def render_page() -> str:
     """Return the text of the page."""
-    parts = [HEAD]
-    parts += map(_render_recipe, RECIPES)
-    parts += [MODELS_HEAD, *map(_render_model, MODELS), COLLECTIVES, ADAPTERS, MEASURED]
-    return "".join(parts)
+    models = format_table(
+        ("model", *SIZES, "parameters", "differences"), map(_list_model_cells, MODELS)
+    )
+    parts = [HEAD, *map(_render_recipe, RECIPES)]
+    return "".join([*parts, MODELS_HEAD, models, COLLECTIVES, ADAPTERS, MEASURED])
 
 
 def _render_recipe(name: str) -> str:
     build = find_program_function(name)
     description = inspect.cleandoc(build.__doc__ or "").partition("Raises:\n")[0].strip()
     description = description.replace("``", "`")
-    header = "| option | values | default | meaning |\n|---|---|---|---|\n"
-    options = "".join(map(_render_option, collect_options(build)))
-    return f"\n## {name}\n\n{description}\n\n{header}{options}"
+    rows = [
+        (
+            f"`{option.name}`",
+            option.describe_form().replace(" | ", ", "),
+            option.format_default() or "-",
+            option.help,
+        )
+        for option in collect_options(build)
+    ]
+    options = format_table(("option", "values", "default", "meaning"), rows)
+    return f"\n## {name}\n\n{description}\n\n{options}"
 
 
-def _render_option(option: RecipeOption) -> str:
-    form = option.describe_form().replace(" | ", ", ")
-    return f"| `{option.name}` | {form} | {option.format_default() or '-'} | {option.help} |\n"
-
-
-def _render_model(name: str) -> str:
+def _list_model_cells(name: str) -> tuple[object, ...]:
     m = MODELS[name]
     count = count_parameters(_make_weights(m))
-    sizes = (m.emb, m.heads, m.kv_heads, m.head_dim, m.layers, m.mlp, m.vocab)
-    return f"| {name} | {' | '.join(map(str, sizes))} | {count:,} | {_render_differences(m)} |\n"
+    return name, *(getattr(m, size) for size in SIZES), f"{count:,}", _render_differences(m)
 
 
 def _make_weights(m: DecoderModel) -> Tree:
