@@ -58,17 +58,6 @@ CALLED = f"""func.func private @f(%x: {X}, %y: {X}) -> {X} {{
 UNKNOWN = program(f"%0 = stablehlo.custom_call @mystery(%x) : ({X}) -> {X}\n%1 = {ADD}", "0")
 
 
-def test_keep_going_tags_and_counts(parse):
-    for pipeline, options in ((FLAT, {"keep_going": True}), (FLAT[:-1] + " keep-going}", {})):
-        module, run = annotate(parse, UNKNOWN, pipeline, **options)
-        op_cost = cost(by_name(module, "stablehlo.custom_call"))
-        assert (op_cost.bound, op_cost.latency_ns) == ("unknown", 0.0)
-        assert op_cost.gap is not None and "mystery" in op_cost.gap
-        assert run.get_artefact(Annotation).total.gap == op_cost.gap
-        assert run.get_artefact(Annotation).total.time_ns == 3 * BYTES
-        assert sum("1 op without a full cost" in text for text in run.warnings) == 1
-
-
 def test_a_host_callback_costs_what_the_device_does(parse):
     """It does not stop the flow; the host's time is tagged, counted and said."""
     call = f"%0 = stablehlo.custom_call @xla_ffi_python_gpu_callback(%x) : ({X}) -> {X}"
@@ -84,31 +73,10 @@ def test_a_host_callback_costs_what_the_device_does(parse):
     assert run.warnings == [f"1 op without a full cost, first step.mlir:3:10: {op_cost.gap}"]
 
 
-def test_missing_rate_is_an_error_with_a_remedy(parse):
-    module = program(f"%0 = {ADD}", "0").replace("f32", "f64")
-    with pytest.raises(HespasError, match=r"'stablehlo.add': .*no peak rate for f64 .*peak-flops"):
-        annotate(parse, module, "roofline-annotate{node=TPUv4}")
-
-
-def test_default_node_is_said(parse):
-    notes: list[str] = []
-    module = parse(program(f"%0 = {ADD}", "0"))
-    passes.run_pipeline(module, "roofline-annotate", PassRun(note=notes.append))
-    assert notes == ["roofline-annotate: node H100_80GB (the default; node=NAME chooses another)"]
-    notes.clear()
-    passes.run_pipeline(module, "roofline-annotate", PassRun(note=notes.append))
-    assert notes == []  # the module's own node
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("node=H100", "did you mean 'H100_80GB'"),
-        ("nod=H100_80GB", "no option 'nod'; did you mean 'node'"),
-        ("peak-flops=1e12", "peak-flops alone does not describe a node"),
         ("node=H100_80GB memory-bandwidth=0", "memory-bandwidth must be more than 0"),
-        ("node=H100_80GB hbm-power-share=2", "hbm-power-share must be more than 0 and at most 1"),
-        ("node=H100_80GB tdp=300", "tdp needs hbm-power-share"),
         ("node=TPUv5e hbm-power-share=0.3", "TPUv5e has no known power limit"),
         ("node=H100_80GB per-datatype-flops=bf61=1", "no element type is named 'bf61'"),
         ("node=H100_80GB per-datatype-flops=tensor.f32=1", "no unit is named 'tensor'"),
@@ -232,7 +200,6 @@ def test_a_region_is_estimated_once(parse, plugins):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("estimator=rofline", "did you mean 'roofline'"),
         ("estimator=per-op settings=op_nss=3", "has no setting 'op_nss'; did you mean 'op-ns'"),
         ("estimator=per-op settings=op-ns=fast", "setting 'op-ns': .*valid number"),
         ("estimator=per-op settings=op-ns", "'op-ns' is not key=value"),
@@ -242,12 +209,6 @@ def test_a_region_is_estimated_once(parse, plugins):
 def test_wrong_estimator_settings(parse, plugins, options, message):
     with pytest.raises(UsageError, match=message):
         annotate(parse, TWO_REGIONS, f"annotate{{{options}}}")
-
-
-def test_annotate_equals_roofline_annotate(parse):
-    one, _ = annotate(parse, TWO_REGIONS, "annotate{node=H200_141GB}")
-    two, _ = annotate(parse, TWO_REGIONS, "roofline-annotate{node=H200_141GB}")
-    assert str(one) == str(two)
 
 
 @st.composite

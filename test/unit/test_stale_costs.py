@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,7 +21,7 @@ from xdsl.rewriter import Rewriter
 
 import hespas
 from hespas import frontends
-from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
+from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import PassManager, collect_functions, ir, make_context, walk_operations
 from hespas.dialects.xdsl_bridge import to_native_module, to_xdsl_module
 from hespas.estimators import registry as estimators
@@ -170,20 +169,6 @@ def test_costs_are_those_of_annotating_again(
     assert statistics["flops"] == total.flops
 
 
-@pytest.mark.parametrize("pipeline", ["cse", "canonicalize", "inline", "inline,cse,symbol-dce"])
-def test_one_pipeline_does_what_its_parts_do(pipeline: str, tmp_path: Path) -> None:
-    steps = f"split-linear,{ANNOTATE},{pipeline},emit-chakra{{output={tmp_path / '%s'}}}"
-    together = read()
-    run_pipeline(together, steps % "together", make_run())
-    apart = read()
-    for step in (steps % "apart").split(","):
-        apart = through_bytecode(apart)
-        run_pipeline(apart, step, make_run())
-    assert str(apart) == str(together)
-    for path in (tmp_path / "together").glob("[!.]*"):
-        assert path.read_bytes() == (tmp_path / "apart" / path.name).read_bytes()
-
-
 @pytest.mark.parametrize(
     ("pipeline", "expected"),
     [
@@ -197,23 +182,6 @@ def test_changed_regions_are_named_with_their_places(pipeline: str, expected: li
     notes: list[str] = []
     run_pipeline(read(), f"split-linear,{ANNOTATE},{pipeline}", make_run(notes))
     assert notes == expected
-
-
-def test_an_op_with_the_cost_of_another_is_estimated_again() -> None:
-    module, notes = read(), []
-    run_pipeline(module, f"split-linear,{ANNOTATE}")
-    module = read(str(module).replace("stablehlo.add %0, %1 {", "stablehlo.multiply %0, %1 {"))
-    run_pipeline(module, "refresh-costs", make_run(notes))
-    assert len(notes) == 1 and notes[0].endswith(f": estimated again by {ANNOTATE}")
-    assert str(module) == annotate_again(module)
-
-
-def test_costs_that_are_true_stay_as_they_are() -> None:
-    module, notes = read(), []
-    run_pipeline(module, f"split-linear,{ANNOTATE}")
-    before = str(module)
-    run_pipeline(module, "refresh-costs", make_run(notes))
-    assert (str(module), notes) == (before, [])
 
 
 def test_a_change_between_two_pipelines_of_a_run_is_found() -> None:
@@ -249,32 +217,6 @@ def test_show_reads_costs_that_are_true(tmp_path: Path, capsys: pytest.CaptureFi
     assert ADDED_UP in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (' estimator = "roofline 1",', "", "error: 'stablehlo.sine': the op has no hespas.cost; "
-         "run an annotate pass first"),
-        ('"roofline 1"', '"roofline 0"', "version 0 wrote the costs, and 1 is installed"),
-        ('"roofline 1"', '"mystery 1"', "no estimator is named 'mystery'"),
-        ('"roofline 1"', '"xla 3"', "run xla-annotate again"),
-        (f' pipeline = "{ANNOTATE}",', "", "run roofline-annotate again"),
-        (ANNOTATE, "split-linear", "run roofline-annotate again"),
-        (ANNOTATE, "roofline-annotate{node=gone.json}", "gone.json"),
-    ],
-)  # fmt: skip
-def test_a_cost_that_cannot_be_estimated_again_is_refused(old: str, new: str, message: str) -> None:
-    module = read()
-    run_pipeline(module, f"split-linear,{ANNOTATE}")
-    text = re.sub(r"(stablehlo\.)cosine|(stablehlo\.)negate( %\S+) \{.*\} :", r"\2sine\3 :",
-                  str(module), count=1)  # fmt: skip
-    assert text != str(module) and old in text
-    with pytest.raises(HespasError) as caught:
-        run_pipeline(read(text.replace(old, new, 1)), "refresh-costs", make_run())
-    assert message in str(caught.value)
-    is_of_op = re.match(r"in\.mlir:\d+:\d+: error: 'stablehlo\.\w+'", str(caught.value))
-    assert is_of_op or "gone.json" in message
-
-
 def test_regions_that_were_measured_are_refused_when_they_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -298,17 +240,6 @@ def test_annotating_again_replaces_every_cost() -> None:
     assert str(module) == annotate_again(module)
 
 
-def test_stripping_leaves_the_node_and_no_cost() -> None:
-    module, split = read(), read()
-    run_pipeline(split, "split-linear", make_run())
-    run_pipeline(module, f"split-linear,{ANNOTATE},strip-costs", make_run())
-    target = TargetAttr.read_from_op(module.operation)
-    assert target is not None and target.node == "H100_80GB" and target.pipeline is None
-    assert str(module).replace(', node = "H100_80GB"', "") == str(split)
-    with pytest.raises(HespasError, match=r"no hespas\.cost; run an annotate pass first"):
-        run_pipeline(module, "refresh-costs", make_run())
-
-
 def test_regions_are_renumbered_where_calls_were_copied_or_made() -> None:
     module = read()
     run_pipeline(module, f"split-linear,{ANNOTATE}")
@@ -328,19 +259,6 @@ def test_regions_are_renumbered_where_calls_were_copied_or_made() -> None:
     numbers = [region.id for region in regions]
     assert len(set(numbers)) == len(numbers) == 4
     assert str(module) == annotate_again(module)
-
-
-def test_the_costs_of_another_tool_need_no_digest(parse: Callable[[str], ir.Module]) -> None:
-    module = read()
-    run_pipeline(module, f"split-linear,{ANNOTATE}")
-    text = re.sub(r', digest = "\w+", dtype', ", dtype", str(module))
-    text = re.sub(r"hespas\.target = \{.*?\}, (?=mhlo)",
-                  "hespas.target = {devices = 2 : i64, partitions = 2 : i64, replicas = 1 : i64}, ",
-                  text)  # fmt: skip
-    module = parse(text)
-    before, notes = str(module), []
-    refresh_costs(module, make_run(notes))
-    assert (str(module), notes) == (before, [])
 
 
 @pytest.mark.long

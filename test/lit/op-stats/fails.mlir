@@ -13,6 +13,15 @@ module {
 
 // -----
 
+// expected-error@below {{no public function}}
+module {
+  func.func private @one() {
+    return
+  }
+}
+
+// -----
+
 /// A function that calls itself has no number of ops.
 module {
   func.func @main() {
