@@ -13,8 +13,6 @@ from hespas.dialects.attrs import RegionAttr, SplitAttr
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.dialects.op_kinds import find_entry_function, is_marked_collective
 from hespas.estimators.op_content import render_op_text
-from hespas.passes.split.blocks import list_split_blocks
-from hespas.support.errors import HespasError
 
 PROGRAMS = [
     "adamw_update", "allgather_matmul", "collectives_all", "control_flow", "conv_block_grad",
@@ -152,103 +150,6 @@ def test_any_split_keeps_ops_order_and_needs(text, limit, context):
             for view in find_entry_function(module).regions[0].blocks[0].operations:
                 region = RegionAttr.read_from_op(view.operation)
                 assert region is None or region.ops <= limit
-
-
-def test_equal_regions_are_one_function(workload, context):
-    module = frontends.read_module(str(workload("llama3/llama3-100m-opt-a100.mlir")), context)
-    passes.run_pipeline(module, "split-linear")
-    calls = sum(
-        view.operation.name == "func.call"
-        for view in find_entry_function(module).regions[0].blocks[0].operations
-    )
-    assert len(collect_functions(module)) - 1 < calls / 2
-
-
-def test_ids_count_the_regions_in_order(workload, context):
-    module = frontends.read_module(str(workload("llama3/llama3-100m.mlir")), context)
-    passes.run_pipeline(module, "split-individual{merge}")
-    regions = [
-        region
-        for view in find_entry_function(module).regions[0].blocks[0].operations
-        if (region := RegionAttr.read_from_op(view.operation)) is not None
-    ]
-    assert [region.id for region in regions] == list(range(len(regions)))
-
-
-def test_a_second_split_is_refused(parse):
-    body = "%0 = stablehlo.add %x, %x : tensor<f32> %1 = stablehlo.tanh %0 : tensor<f32>"
-    module = parse(
-        f"func.func @main(%x: tensor<f32>) -> tensor<f32> {{ {body} return %1 : tensor<f32> }}"
-    )
-    passes.run_pipeline(module, "split-linear")
-    with pytest.raises(HespasError, match="already split by split-linear; run unsplit first"):
-        passes.run_pipeline(module, "split-individual")
-
-
-def test_a_loop_with_a_collective_is_split_inside(workload, context):
-    module = frontends.read_module(str(workload("scaling/llama2-7b-L32-scan-fsdp8.mlir")), context)
-    passes.run_pipeline(module, "split-linear")
-    loops = [
-        view.operation
-        for view in find_entry_function(module).regions[0].blocks[0].operations
-        if view.operation.name == "stablehlo.while"
-    ]
-    assert loops and all(RegionAttr.NAME not in loop.attributes for loop in loops)
-    inner = [view.operation for view in loops[0].regions[1].blocks[0].operations]
-    assert any(op.name == "func.call" and RegionAttr.NAME in op.attributes for op in inner)
-    assert len(list(list_split_blocks(module))) >= 1 + 2 * len(loops)
-
-
-def test_a_wait_comes_after_the_asynchronous_computation_that_it_ends(parse):
-    text = """module attributes {mhlo.num_partitions = 2 : i32} {
-      func.func public @main(%x: tensor<4xf32>) -> tensor<8xf32> {
-        %0 = "mhlo.async_start"(%x) <{called_computation = @f, execution_thread = "main"}>
-          : (tensor<4xf32>) -> !mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>
-        %1 = "mhlo.async_done"(%0) {called_computation = @f, execution_thread = "main"}
-          : (!mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>) -> tensor<8xf32>
-        %2 = stablehlo.tanh %1 : tensor<8xf32>
-        %3 = stablehlo.negate %2 : tensor<8xf32>
-        return %3 : tensor<8xf32>
-      }
-      func.func private @f(%x: tensor<4xf32>) -> tensor<8xf32>
-          attributes {execution_thread = "main"} {
-        %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, use_global_device_ids,
-          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
-          replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>
-        %1 = stablehlo.negate %0 : tensor<8xf32>
-        %2 = stablehlo.tanh %1 : tensor<8xf32>
-        return %2 : tensor<8xf32>
-      }
-    }"""
-    module = parse(text)
-    passes.run_pipeline(module, "split-individual{merge}")
-    names = [
-        view.operation.name for view in find_entry_function(module).regions[0].blocks[0].operations
-    ]
-    assert names == [
-        "stablehlo.all_gather", "func.call", "stablehlo.optimization_barrier", "func.call",
-        "func.return",
-    ]  # fmt: skip
-
-
-def test_a_digest_tells_called_functions_apart(parse):
-    def digest(op: str) -> str:
-        module = parse(f"""
-          func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
-            %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
-            %1 = call @f(%0) : (tensor<4xf32>) -> tensor<4xf32>
-            return %1 : tensor<4xf32>
-          }}
-          func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
-            %0 = stablehlo.{op} %x : tensor<4xf32>
-            return %0 : tensor<4xf32>
-          }}""")
-        passes.run_pipeline(module, "split-linear")
-        region = RegionAttr.read_from_op(collect_functions(module)["region_0"])
-        assert region is not None
-        return region.digest
-
-    assert digest("tanh") == digest("tanh") != digest("negate")
 
 
 def test_preparing_again_keeps_regions(parse):
