@@ -18,7 +18,7 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
 from hespas.passes.memory.buffer_sharing import find_results_over
-from hespas.passes.memory.memory_annotate import MAX_TIMELINE_POINTS, compute_memory_use
+from hespas.passes.memory.memory_annotate import MAX_TIMELINE_POINTS
 from hespas.tools import hespas
 from support import memory_oracle
 
@@ -195,39 +195,6 @@ def without_place(memory: MemoryAttr) -> dict:
     return {key: value for key, value in asdict(memory).items() if key != "location"}
 
 
-def test_equal_constants_are_counted_once(parse):
-    table = ", ".join(str(float(k)) for k in range(128))
-    module = parse(
-        f"""
-        func.func @main(%x: tensor<128xf32>) -> tensor<128xf32> {{
-          %a = stablehlo.constant dense<[{table}]> : tensor<128xf32>
-          %0 = stablehlo.add %x, %a : tensor<128xf32>
-          %b = stablehlo.constant dense<[{table}]> : tensor<128xf32>
-          %1 = stablehlo.multiply %0, %b : tensor<128xf32>
-          return %1 : tensor<128xf32>
-        }}
-        """
-    )
-    assert annotated(module).constant_bytes == 512
-
-
-def test_tuples_are_their_members(parse):
-    kind = "tensor<32xf32>"
-    module = parse(
-        f"""
-        func.func @main(%x: {kind}) -> {kind} {{
-          %0 = stablehlo.tanh %x : {kind}
-          %1 = stablehlo.tuple %0, %x : tuple<{kind}, {kind}>
-          %2 = stablehlo.get_tuple_element %1[0] : (tuple<{kind}, {kind}>) -> {kind}
-          %3 = stablehlo.add %2, %2 : {kind}
-          return %3 : {kind}
-        }}
-        """
-    )
-    memory = annotated(module, model="false")
-    assert (memory.live_bytes, memory.temporary_bytes) == (256, 128)
-
-
 def test_run_finds_the_memory_of_what_fuse_makes(tmp_path, capsys):
     """Merged products read a buffer that holds the weights of both."""
     text = f"""
@@ -246,32 +213,6 @@ def test_run_finds_the_memory_of_what_fuse_makes(tmp_path, capsys):
     plain, fused = (annotated(ir.Module.parse(text, make_context()), *s) for s in ((), ("fuse",)))
     assert json.loads(capsys.readouterr().out)["memory"]["peak_bytes"] == fused.peak_bytes
     assert fused.peak_bytes > plain.peak_bytes
-
-
-def test_a_dynamic_size_is_an_error(parse):
-    module = parse(
-        """
-        func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
-          %0 = stablehlo.tanh %x : tensor<?xf32>
-          return %0 : tensor<?xf32>
-        }
-        """
-    )
-    with pytest.raises(Exception, match="is not static"):
-        compute_memory_use(module)
-
-
-def test_a_function_without_a_body_is_a_kernel(parse):
-    module = parse(
-        """
-        func.func @main(%x: tensor<32xf32>) -> tensor<32xf32> {
-          %0 = func.call @elsewhere(%x) : (tensor<32xf32>) -> tensor<32xf32>
-          return %0 : tensor<32xf32>
-        }
-        func.func private @elsewhere(tensor<32xf32>) -> tensor<32xf32>
-        """
-    )
-    assert compute_memory_use(module).live_bytes == 256
 
 
 IN_MHLO = """

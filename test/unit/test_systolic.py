@@ -69,18 +69,6 @@ def test_every_tpu_has_a_preset():
     assert chip.matrix_flops_per_s == 2 * core.matrix_flops_per_s
 
 
-def test_one_array_pipelined():
-    op_cost = cost(product(1024, 1024, 1024), arrays=1, memory_bandwidth=1e15)
-    assert op_cost.latency_ns == pytest.approx((65_790 + 400) / 0.94)
-    assert (op_cost.bound, op_cost.dtype, op_cost.flops) == ("compute", "bf16", 2 << 30)
-
-
-def test_arrays_and_cores_share_a_product():
-    one = cost(product(4096, 1024, 1024), arrays=1, memory_bandwidth=1e15).latency_ns
-    chip = cost(product(4096, 1024, 1024), cores=2, memory_bandwidth=1e15).latency_ns
-    assert one / chip == pytest.approx(4, rel=0.01)
-
-
 def test_first_tiles_and_memory():
     slow = cost(product(1024, 1024, 1024), memory_bandwidth=1e9)
     assert slow.latency_ns == pytest.approx(3 * 2**21 + 272 / 0.94)
@@ -109,11 +97,6 @@ def test_scalesim_variant_is_scalesim_with_its_memory():
         assert latency_ns * 0.94 == pytest.approx(cycles)
     best = cost(product(300, 260, 140), dataflow="best", **settings).latency_ns
     assert best * 0.94 == pytest.approx(3360)
-
-
-def test_cocossim_variant_streams_at_half_rate():
-    op_cost = cost(product(1024, 1024, 1024), arrays=1, variant="cocossim", memory_bandwidth=1e15)
-    assert op_cost.latency_ns == pytest.approx((64 * (2 * 1024 + 256) + 272) / 0.94)
 
 
 def test_vector_unit():
