@@ -141,16 +141,7 @@ def read_trace_nodes(path: Path) -> Iterator[TraceNode]:
     Raises:
         HespasError: The file cannot be read, or is not a trace (TraceFileError).
     """
-    return parse_trace_nodes(read_file_bytes(path, unpacks=False), path)
-
-
-def parse_trace_nodes(data: bytes, path: Path) -> Iterator[TraceNode]:
-    """Iterate over the nodes in the bytes of a trace file.
-
-    Raises:
-        TraceFileError: The bytes are not a trace.
-    """
-    yield from TraceNodeDecoder().decode_nodes(data, path)
+    return TraceNodeDecoder().decode_nodes(read_file_bytes(path, unpacks=False), path)
 
 
 class TraceNodeDecoder:
@@ -160,7 +151,11 @@ class TraceNodeDecoder:
         self._attrs: dict[bytes, NodeAttrs] = {}  # by their encoded form
 
     def decode_nodes(self, data: bytes, path: Path) -> Iterator[TraceNode]:
-        """Iterate over the nodes in the bytes of a trace file, as ``parse_trace_nodes`` does."""
+        """Iterate over the nodes in the bytes of a trace file.
+
+        Raises:
+            TraceFileError: The bytes are not a trace.
+        """
         for count, record in enumerate(split_records(data, path)):
             if count == 0 and is_metadata_record(record):
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -75,3 +76,32 @@ def assert_close(result: Any, expected: Any, tolerance: float) -> None:
         assert np.isfinite(a).all(), f"array {number}"
         scale = np.abs(b).max() or 1.0
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale, err_msg=f"array {number}")
+
+
+def check_by_formulas(
+    params: Any, loss: Any, gradients: Any, compute_reference: Callable[[Any], float]
+) -> None:
+    """Check a loss, and gradients along a random direction by the difference of two losses.
+
+    Args:
+        params: The parameters.
+        loss: The loss with them.
+        gradients: Its gradients.
+        compute_reference: Computes the loss with parameters in f64, by the formulas of a paper.
+    """
+    params = jax.tree.map(lambda w: np.asarray(w, np.float64), params)
+    random = np.random.default_rng(7)
+    direction = jax.tree.map(lambda w: random.normal(size=w.shape), params)
+
+    def compute_moved_loss(distance: float) -> float:
+        return compute_reference(jax.tree.map(lambda w, d: w + distance * d, params, direction))
+
+    np.testing.assert_allclose(loss, compute_moved_loss(0.0), rtol=1e-5)
+    slope = (compute_moved_loss(1e-5) - compute_moved_loss(-1e-5)) / 2e-5
+    products = jax.tree.map(lambda g, d: np.sum(g.astype(np.float64) * d), gradients, direction)
+    np.testing.assert_allclose(sum(jax.tree.leaves(products)), slope, rtol=2e-3)
+
+
+def get_gradients(state: Any) -> Any:
+    """The gradients of a first step, whose first moments are 0.1 of them."""
+    return jax.tree.map(lambda mu: mu / 0.1, state["mu"])

@@ -506,15 +506,6 @@ def test_collectives_of_llama_are_those_of_xla(workload, context):
     assert counts[0] == counts[1]
 
 
-def test_a_fused_module_is_left_as_it_is(parse):
-    module = parse(BLOCK)
-    passes.run_pipeline(module, "fuse")
-    before = str(module)
-    run = passes.run_pipeline(module, "fuse", PassRun(note=lambda text: None))
-    assert str(module) == before
-    assert run.warnings == ["fuse: the module already has fusions and is not changed"]
-
-
 def test_equal_modules_fuse_equally(parse):
     texts = []
     for _ in range(2):
