@@ -169,6 +169,20 @@ def test_costs_are_those_of_annotating_again(
     assert statistics["flops"] == total.flops
 
 
+@pytest.mark.parametrize("pipeline", ["cse", "canonicalize", "inline", "inline,cse,symbol-dce"])
+def test_one_pipeline_does_what_its_parts_do(pipeline: str, tmp_path: Path) -> None:
+    steps = f"split-linear,{ANNOTATE},{pipeline},emit-chakra{{output={tmp_path / '%s'}}}"
+    together = read()
+    run_pipeline(together, steps % "together", make_run())
+    apart = read()
+    for step in (steps % "apart").split(","):
+        apart = through_bytecode(apart)
+        run_pipeline(apart, step, make_run())
+    assert str(apart) == str(together)
+    for path in (tmp_path / "together").glob("[!.]*"):
+        assert path.read_bytes() == (tmp_path / "apart" / path.name).read_bytes()
+
+
 @pytest.mark.parametrize(
     ("pipeline", "expected"),
     [
