@@ -1,6 +1,7 @@
 """``emit-chakra`` on split, annotated modules: nodes, loops, transfers, statistics, files."""
 
 import errno
+import json
 import os
 
 import pytest
@@ -11,7 +12,7 @@ from hespas.chakra.check_traces import check_trace_folder
 from hespas.chakra.trace_reader import read_trace_nodes
 from hespas.passes import pipeline
 from hespas.passes.base import PassRun
-from hespas.passes.emit.emit_chakra import EmittedTraces
+from hespas.passes.emit.emit_chakra import EmittedTraces, choose_default_name
 from hespas.support.errors import HespasError
 
 COMP = 4
@@ -148,6 +149,44 @@ module @step attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : 
 FLOW = "{split},roofline-annotate{{node=A100_SXM_40GB}},emit-chakra{{output={out}}}"
 
 
+def test_whole_flow_statistics(parse, tmp_path):
+    totals = {}
+    for split in ("split-linear", "split-individual", "split-individual{merge}"):
+        out = tmp_path / "out"
+        run = PassRun(note=lambda text: None)
+        pipeline.run_pipeline(parse(PROGRAM), FLOW.format(split=split, out=out), run)
+        assert check_trace_folder(out).problems == []
+        data = json.loads((out / "module_stats.json").read_text())
+        assert data["schema"] == "hespas.module_stats/1"
+        kinds, total = data["kinds"], data["totals"]
+        for name in ("count", "time_ns", "flops", "read_bytes", "write_bytes"):
+            for table in ("kinds", "dtypes", "bounds", "classes"):
+                assert sum(row[name] for row in data[table].values()) == pytest.approx(total[name])
+            if name != "count":
+                rows = data["regions"]
+                assert sum(r[name] * r["runs"] for r in rows) == pytest.approx(total[name])
+        assert kinds["stablehlo.dot_general"]["flops"] == 2 * 2 * 64**3
+        assert kinds["stablehlo.dot_general"]["count"] == 2
+        expected = {"ranks": [4, 5, 6, 7]}
+        expected["collectives"] = {"all_reduce": {"count": 1, "operand_bytes": 64 * 64 * 4}}
+        assert data["communicators"]["2"] == expected
+        # pitfall 11
+        assert all(0 < share <= 1 for share in data["utilisation"].values())
+        ns = [
+            n.get_attr_value("num_ops") // 1000
+            for n in read_trace_nodes(out / "dev.0.et")
+            if n.type == COMP
+        ]
+        assert abs(sum(ns) - total["time_ns"]) <= 1
+        assert run.get_artefact(EmittedTraces).stats == data
+        totals[split] = total["time_ns"]
+        if split == "split-linear":  # two equal regions: the second is the first again
+            assert data["reuse"]["basic_block_reuse_rate"] == 0.5
+            assert data["reuse"]["operator_reuse_factor"] == 0.5
+            assert [r["runs"] for r in data["regions"]] == [2] or len(data["regions"]) == 1
+    assert len(set(totals.values())) == 1
+
+
 def test_equal_input_gives_equal_bytes_wherever_it_lies(context, tmp_path):
     # pitfall 22
     from hespas import frontends
@@ -204,6 +243,17 @@ def test_output_that_cannot_be_written(parse, tmp_path):
             pipeline.run_pipeline(
                 parse(module()), f"emit-chakra{{output={tmp_path / place}}}", PassRun()
             )
+
+
+def test_default_folder_is_named_after_the_module(parse, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    notes = []
+    run = PassRun(input_name="/in/llama3.opt.mlir.xz", note=notes.append)
+    pipeline.run_pipeline(parse(module()), "emit-chakra", run)
+    assert os.listdir(tmp_path) == ["llama3.opt"]
+    assert any("traces in llama3.opt" in note for note in notes)
+    assert choose_default_name(parse(module()), "-") == "m"
+    assert choose_default_name(parse("module {}"), "-") == "module"
 
 
 def test_a_thousand_devices_differ_by_communicator(parse, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 import hespas
 from hespas.configs.kernel_costs import KernelCost, parse_kernel_costs
-from hespas.dialects.attrs import Cost
+from hespas.dialects.attrs import Cost, KernelCostAttr
 from hespas.dialects.mlir import UNREGISTERED_VARIABLE, ir, make_context
 from hespas.dialects.verify_attrs import verify_attributes
 from hespas.estimators.rules import registry
@@ -108,6 +108,17 @@ def test_run_and_sweep_count_the_same(program: Path, capsys: pytest.CaptureFixtu
     assert run_tool_main(cli.main, argv) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["flops"] for row in rows] == [3 * 10**12, 6 * 10**12]
+
+
+def test_the_digest_of_a_region_contains_the_cost() -> None:
+    digests = set()
+    for flops in (10, 20):
+        module = hespas.read(PROGRAM)
+        call = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+        KernelCostAttr(flops, 4).write_to_op(call)
+        run_pipeline(module, "split-linear")
+        digests.add(str(module).partition('digest = "')[2][:16])
+    assert len(digests) == 2
 
 
 def test_the_attribute_is_for_custom_calls() -> None:

@@ -152,6 +152,26 @@ def test_any_split_keeps_ops_order_and_needs(text, limit, context):
                 assert region is None or region.ops <= limit
 
 
+def test_a_digest_tells_called_functions_apart(parse):
+    def digest(op: str) -> str:
+        module = parse(f"""
+          func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+            %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+            %1 = call @f(%0) : (tensor<4xf32>) -> tensor<4xf32>
+            return %1 : tensor<4xf32>
+          }}
+          func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
+            %0 = stablehlo.{op} %x : tensor<4xf32>
+            return %0 : tensor<4xf32>
+          }}""")
+        passes.run_pipeline(module, "split-linear")
+        region = RegionAttr.read_from_op(collect_functions(module)["region_0"])
+        assert region is not None
+        return region.digest
+
+    assert digest("tanh") == digest("tanh") != digest("negate")
+
+
 def test_preparing_again_keeps_regions(parse):
     module = parse("""func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
       %0 = stablehlo.tanh %x : tensor<4xf32>
