@@ -12,8 +12,8 @@
 // CHECK: stablehlo.negate {{.*}}energy_nj = 0.000000e+00 : f64
 // COMPUTE: energy_nj = {{7.9872[0-9]*e+03|798[67].[0-9]+|7987.2[0-9]*}} : f64
 // NONE-NOT: energy_nj
-// ALONE: error: {{.*}}hbm-power-share
-// SHARE: error: {{.*}}hbm-power-share
+// ALONE: error: tdp needs hbm-power-share; set the share of the power limit that memory uses: hbm-power-share=0.4
+// SHARE: error: hbm-power-share must be more than 0 and at most 1, not 2.0
 func.func @main(%a: tensor<1024xf32>, %e: tensor<0xf32>) -> (tensor<1024xf32>, tensor<0xf32>) {
   %0 = stablehlo.add %a, %a : tensor<1024xf32>
   %1 = stablehlo.negate %e : tensor<0xf32>
