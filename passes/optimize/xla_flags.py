@@ -18,6 +18,7 @@ COMBINERS = ("gpu-reduce-scatter-combiner", "collective-permute-combiner")
 # GPU, and fails if Triton cannot compile a product, which a GPU would leave to cuBLAS. No estimate
 # depends on its choices: tile sizes, and algorithms of libraries.
 AUTOTUNER = "autotuner"
+AUTOTUNE_FLAG = "--xla_gpu_autotune_level"
 ASYNC_PASS = "async-collective-conversion"
 LATENCY_HIDING_PASS = "latency-hiding-scheduler"
 LATENCY_HIDING_FLAG = "--xla_gpu_enable_latency_hiding_scheduler"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hespas.configs import list_preset_names
 from hespas.configs.framework_flags import CUBLAS_ONLY, FRAMEWORK_FLAGS, find_framework_flags
-from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import find_entry_function
+from hespas.dialects.mlir import find_ops, ir
+from hespas.dialects.op_kinds import FUSION, find_entry_function, name_in_both
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
 from hespas.dialects.xla import (
     CompilationSettings,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 OPTIMISED_FOR = "optimised_for"  # the fact that names the target
 XLA_FLAGS = "xla_flags"  # the fact of the flags that were chosen, with where they are from
+DOTS = name_in_both("dot dot_general")
 ASYNC_CHOICES = ["keep", "hide", "remove"]
 MAX_TIMEOUT_S = 1e7
 # JAX's allocator takes 75 % of a GPU's memory (docs.jax.dev, "GPU memory allocation"), and its
@@ -136,6 +137,7 @@ class XlaOptimizePass(Pass):
             plan[MEMORY_LIMIT] = limit_bytes
         schedule = read_program_facts(answer.module)
         self._warn_of_ignored_flag(schedule.get(SCHEDULER), run)
+        self._warn_of_untuned_products(module, run)
         flags = self._describe_flags()
         write_program_facts(
             module, {**facts, **schedule, **plan, **flags, OPTIMISED_FOR: target.name}
@@ -224,7 +226,7 @@ class XlaOptimizePass(Pass):
             return xla.join_xla_flags(user_flags, disabled)
         hespas_flags: list[str] = []
         if not self.autotune:
-            hespas_flags.append("--xla_gpu_autotune_level=0")
+            hespas_flags.append(f"{xla.AUTOTUNE_FLAG}=0")
             disabled.append(xla.AUTOTUNER)
         if not self.triton_gemm:
             hespas_flags.append(CUBLAS_ONLY)
@@ -283,6 +285,24 @@ class XlaOptimizePass(Pass):
                 "XLA has used its latency-hiding scheduler all the same; it is disabled by "
                 f"disable={xla.LATENCY_HIDING_PASS}, or by async-collectives=remove (--overlap "
                 "none of hespas run), which keeps every collective serial too"
+            )
+
+    def _warn_of_untuned_products(self, module: ir.Module, run: PassRun) -> None:
+        """Warn of products of Triton whose tiles a flag leaves as they are, untuned.
+
+        Without a GPU, XLA tunes nothing in any case: estimates are of kernels that a GPU tunes.
+        """
+        if not xla.is_flag_off(self.list_user_flags(), xla.AUTOTUNE_FLAG):
+            return
+        count = sum(
+            "kCustom" in str(fusion.attributes["fusion_kind"]) and bool(find_ops(fusion, DOTS))
+            for fusion in find_ops(module.operation, (FUSION,))
+        )
+        if count:
+            run.warn(
+                f"{count} x a product in a kernel of Triton, which is estimated as if XLA had "
+                f"tuned it on the device; {xla.AUTOTUNE_FLAG}=0 leaves it a default tile, which "
+                f"can take several times as long: {CUBLAS_ONLY} leaves products to cuBLAS"
             )
 
     def _write_hlo_text(self, answer: CompiledModule) -> None:
