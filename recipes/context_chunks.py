@@ -42,3 +42,9 @@ def restore_token_order(x: jax.Array, devices: int, axis: int) -> jax.Array:
     chunks = jnp.split(x, 2 * devices, axis=axis)
     order = list_chunks(devices)
     return jnp.concatenate([chunks[order.index(i)] for i in range(2 * devices)], axis=axis)
+
+
+def arrange_token_chunks(x: jax.Array, devices: int, axis: int) -> jax.Array:
+    """Arrange an array of all tokens by position in the order of the devices."""
+    chunks = jnp.split(x, 2 * devices, axis=axis)
+    return jnp.concatenate([chunks[i] for i in list_chunks(devices)], axis=axis)

@@ -116,6 +116,10 @@ class TrainingOptions:
         bool, "with attention=cudnn over context, each device runs attention on views of its own "
         "chunks, as TransformerEngine; else one program selects them for all devices"
     ] = False  # fmt: skip
+    exchange_heads: Annotated[
+        bool, "with attention=cudnn over context, devices exchange tokens for heads around "
+        "attention, as TransformerEngine's a2a; else keys and values travel around a ring"
+    ] = False  # fmt: skip
     checked_gradients: Annotated[
         bool, "gradients are read for their norm, and divided, before their sum over devices, as "
         "Megatron Core's; with zero1"
@@ -179,6 +183,7 @@ class TrainingOptions:
             separate_loss=self.separate_loss,
             repeated_heads=self.repeated_heads,
             ring_branches=self.ring_branches,
+            exchange_heads=self.exchange_heads,
         )
 
     def make_optimiser(self, params: Any, *, eager: bool) -> AdamW | Lamb:

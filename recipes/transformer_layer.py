@@ -33,6 +33,7 @@ from hespas.recipes.eager_operators import (
     run_elementwise,
     run_operator,
 )
+from hespas.recipes.head_exchange import attend_by_heads
 from hespas.recipes.language_models import DecoderModel
 from hespas.recipes.latent_attention import project_latent_heads
 from hespas.recipes.layer_ops import ACTIVATIONS, apply_gate, apply_norm
@@ -76,6 +77,7 @@ class TransformerLayer:
         scheme: How the products of layers with weights are computed in few bits; None in ``dtype``.
         repeated_heads: Whether keys and values are copied for each head of the queries.
         ring_branches: Whether each device runs the kernels of its own chunks, see ring_attention.
+        exchange_heads: Whether devices of ``context`` exchange tokens for heads, see head_exchange.
     """
 
     m: DecoderModel
@@ -86,6 +88,7 @@ class TransformerLayer:
     scheme: Scheme | None = None
     repeated_heads: bool = False
     ring_branches: bool = False
+    exchange_heads: bool = False
 
     def __post_init__(self) -> None:
         check_attention(self.attention, self.m, self.p)
@@ -94,6 +97,16 @@ class TransformerLayer:
         if self.p.ring_products and (self.m.kv_rank or is_delayed):
             raise UsageError(
                 "option 'ring_products' has no latent attention and no delayed scaling",
+                remedy="leave it out",
+            )
+        devices = self.p.count_parts("context")
+        heads = {x // self.p.count_parts("tensor") for x in (self.m.heads, self.m.kv_heads)}
+        if self.exchange_heads and (
+            self.attention != "cudnn" or any(count % devices for count in heads)
+        ):
+            raise UsageError(
+                "option 'exchange_heads' needs attention=cudnn, and heads that the devices of "
+                f"mesh axis 'context', {devices}, divide",
                 remedy="leave it out",
             )
 
@@ -353,6 +366,9 @@ class TransformerLayer:
                 q, k, v, inputs, scale=scale, cap=self.m.score_cap, wide=self.m.wide_scores,
                 late_division=self.m.late_division,
             )  # fmt: skip
+        if self.exchange_heads and self.has_chunks:
+            attend = functools.partial(compute_fused_attention, inputs=inputs, scale=scale)
+            return attend_by_heads(attend, q, k, v, devices)
         if self.is_ring:
             kernels = make_cudnn_kernels(scale)
             ring = AttentionRing("context", devices, kernels, CONTEXT, self.ring_branches)

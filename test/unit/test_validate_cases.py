@@ -613,6 +613,27 @@ def test_nemo_without_a_pipeline_is_one_rank_with_a_stage_for_each_layer():
         assert not plan.reasons
 
 
+@pytest.mark.parametrize(
+    ("source", "hardware", "option"),
+    [
+        ("v5.1@441d65f44 NVIDIA/results", "GB300_NVL72", "exchange_heads"),
+        ("v5.0@0fdc28f01 Dell/results", "H200_141GB_SXM", "exchange_heads"),
+        ("v5.1@441d65f44 Cisco/results", "H100_80GB_SXM", "ring_branches"),
+        ("v4.1@b87b9e396 Azure/results", "H200_141GB_SXM", "ring_branches"),
+    ],
+)
+def test_mlperf_rows_divide_attention_as_their_implementation(source, hardware, option):
+    plan = plan_case(
+        8, model="llama2-70b-lora", source=f"mlcommons/training_results_{source}",
+        framework="NeMo/Megatron-Core + TransformerEngine", precision="fp8 (TE)",
+        notes="LoRA rank 16 on attention (qkv and dense)", hardware=hardware,
+        parallelism="dp=4;cp=2", per_device_batch="0.5",
+    )  # fmt: skip
+    options = plan.workload.options
+    assert {"exchange_heads", "ring_branches"} & {*options} == {option}
+    assert any("cp_comm_type" in text for text in plan.assumptions) == (option == "exchange_heads")
+
+
 def test_layers_are_a_loop_unless_the_row_says_otherwise():
     assert plan_case(notes="2 A3 VM(s); scan_layers False").workload.options["scan"] == "false"
     assert plan_case(framework="MaxText (JAX), scan off").workload.options["scan"] == "false"

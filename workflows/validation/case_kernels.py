@@ -27,6 +27,7 @@ from hespas.workflows.validation.case_frameworks import (
     find_paxml_experiment,
 )
 from hespas.workflows.validation.case_meshes import divides_tokens, read_stage_counts
+from hespas.workflows.validation.case_mlperf import find_mlperf_implementation
 
 if TYPE_CHECKING:
     from hespas.workflows.studies.study_definition import StudyWorkload
@@ -126,7 +127,7 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
     if (is_asynchronous or has_steps) and divides_tokens(case):
         layer["ring_products"] = "true"
     if framework.has_ring_branches and case.read_axis_sizes().get("cp", 1) > 1:
-        layer["ring_branches"] = "true"
+        layer |= _choose_context_attention(outcome)
     if read_stage_counts(case)[0] > 1:
         return layer
     runs_alone = framework.is_unfused and not _is_compiled(case)
@@ -142,6 +143,18 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
         options["loss_metrics"] = str(framework.loss_metrics)
     outcome.assumptions.append("no operator is fused with others, as without torch.compile")
     return options
+
+
+def _choose_context_attention(outcome: CaseOutcome) -> dict[str, str]:
+    """Return the option for how TransformerEngine's attention divides sequences over devices."""
+    implementation = find_mlperf_implementation(outcome.case)
+    if implementation is None or not implementation.exchanges_heads:
+        return {"ring_branches": "true"}
+    outcome.assumptions.append(
+        f"devices exchange tokens for heads around attention (cp_comm_type of "
+        f"{implementation.file})"
+    )
+    return {"exchange_heads": "true"}
 
 
 def _is_compiled(case: TrainingCase) -> bool:

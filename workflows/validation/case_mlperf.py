@@ -1,0 +1,70 @@
+"""What implementations of MLPerf Training set that rows of their results do not state.
+
+Each is a folder of configuration files in the results of a round, mlcommons/training_results_vN
+(Apache-2.0). NVIDIA's is the one that most others copy, for Blackwell; those of older boards are
+older ones.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hespas.workflows.validation.training_cases import TrainingCase
+
+
+@dataclass(frozen=True, slots=True)
+class MlperfImplementation:
+    """An implementation of a benchmark.
+
+    Attributes:
+        words: A regular expression of the model, source and hardware of its rows, in lower case.
+        file: Where it sets this, in the results of its round.
+        has_current_scales: Whether scales of 8 bits come from the values (``FP8_RECIPE`` is
+            tensorwise), not from earlier steps.
+        exchanges_heads: Whether context parallelism exchanges tokens for heads (``cp_comm_type`` is
+            a2a), where TransformerEngine's default is a ring.
+    """
+
+    words: str
+    file: str
+    has_current_scales: bool = False
+    exchanges_heads: bool = False
+
+
+_BLACKWELL = r"\bg?b[23]00"
+# Cisco's rows of H100 in round 5.1 have files of their own without both settings: FP8_RECIPE is
+# delayed in its conf/custom.yaml, as in AMD's src/train.py.
+_IMPLEMENTATIONS = (
+    MlperfImplementation(
+        rf"llama-?3\.1.*training_results_v5\.1.*{_BLACKWELL}",
+        "NVIDIA/benchmarks/llama31_8b/implementations/nemo/config_common.sh",
+        has_current_scales=True,
+    ),
+    MlperfImplementation(
+        rf"lora.*training_results_v5\.[01].*{_BLACKWELL}",
+        "NVIDIA/benchmarks/llama2_70b_lora/implementations/*/conf/"
+        "megatron_gpt_peft_tuning_config.yaml",
+        exchanges_heads=True,
+    ),
+    MlperfImplementation(
+        rf"lora.*training_results_v4\.1.*{_BLACKWELL}",
+        "NVIDIA/benchmarks/llama2_70b_lora/implementations/b200_preview_nemo/conf/"
+        "megatron_gpt_peft_tuning_config.yaml",
+        exchanges_heads=True,
+    ),
+    MlperfImplementation(
+        r"lora.*training_results_v5\.0\S* dell/.*\bh200",
+        "Dell/benchmarks/llama2_70b_lora/implementations/nemo/conf/"
+        "megatron_gpt_peft_tuning_config.yaml",
+        exchanges_heads=True,
+    ),
+)
+
+
+def find_mlperf_implementation(case: TrainingCase) -> MlperfImplementation | None:
+    """Return the implementation of a row of MLPerf's results; None if it is not known."""
+    text = case.join_words("model", "source", "hardware")
+    return next((each for each in _IMPLEMENTATIONS if re.search(each.words, text)), None)
