@@ -72,7 +72,8 @@ MESH_AXES = MeshAxes(AXES)
 Partitioning = Literal["manual", "auto"]
 Optimiser = Literal["adamw", "lamb"]
 Products = Literal[
-    "fp8", "fp8_delayed", "fp8_rowwise", "fp8_static", "fp8_te", "int8", "nvfp4", "nvfp4_te"
+    "fp8", "fp8_delayed", "fp8_rowwise", "fp8_static", "fp8_te", "fp8_te_current", "int8", "nvfp4",
+    "nvfp4_te",
 ]  # fmt: skip
 
 
@@ -96,7 +97,8 @@ class TrainingOptions:
         Products | None, "type of products with weights, by default compute_dtype; fp8: one scale "
         "for an array, E4M3 and E5M2 for gradients; fp8_delayed: scales from earlier steps; "
         "fp8_static: constant scales but of gradients; fp8_te: scales that are known, operands "
-        "kept in 8 bits; fp8_rowwise, int8: one for each row; nvfp4: 4 bits, one for 16 elements, "
+        "kept in 8 bits; fp8_te_current: the same, scales from the values but of stored weights; "
+        "fp8_rowwise, int8: one for each row; nvfp4: 4 bits, one for 16 elements, "
         "for platform cuda; nvfp4_te: the same with TransformerEngine's transforms and rounding"
     ] = None  # fmt: skip
     logits_dtype: Annotated[Dtype, "type of the logits; the loss is computed in f32"] = "f32"

@@ -101,6 +101,8 @@ class ProductScheme:
         gradient_limit: The same of the gradients of results.
         keeps_operands: Whether policies of rematerialisation may keep the operands in 8 bits.
         delayed: Whether scales follow from earlier steps; weights are then ``DelayedWeight``.
+        current: Whether activations and gradients have scales from their values, and a weight too
+            unless it is stored in 8 bits, with the scale that ``limit`` gives.
     """
 
     forward: Any
@@ -111,11 +113,17 @@ class ProductScheme:
     gradient_limit: float = 0.0
     keeps_operands: bool = False
     delayed: bool = False
+    current: bool = False
 
     @property
     def has_known_scales(self) -> bool:
-        """Whether all scales are constants, which a library multiplies a product by."""
+        """Whether all scales are constants."""
         return bool(self.limit and self.gradient_limit)
+
+    @property
+    def can_store_weights(self) -> bool:
+        """Whether weights may be stored in 8 bits, as ``StoredWeight``."""
+        return self.has_known_scales or self.current
 
     def multiply(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
         """Multiply activations by a weight, by a formula of ``jnp.einsum`` with two operands.
@@ -151,7 +159,7 @@ class ProductScheme:
         def multiply_operands(
             a: QuantisedArray, b: QuantisedArray, letters: str, dtype: Any
         ) -> Any:
-            return multiply_arrays(a, b, letters, dtype, is_scaled_within=self.has_known_scales)
+            return multiply_arrays(a, b, letters, dtype, is_scaled_within=self.can_store_weights)
 
         def compute_products(parts: list[jax.Array], carrier: Any, stored: Any) -> Any:
             inputs = [self._quantise(x, self.forward, left, result) for x in parts]
@@ -160,8 +168,8 @@ class ProductScheme:
             if carrier is None:  # the gradients read the weight where it is stored
                 return products, (None, b)
             if self.keeps_operands:
-                inputs = [_name_quantised(a) for a in inputs]
-                b = stored or _name_quantised(b)
+                inputs = [_name_quantised(a, has_constant_scale=not self.current) for a in inputs]
+                b = stored or _name_quantised(b, has_constant_scale=not self.current)
             # With one scale for an array, its 8 bits serve the products of the gradients too.
             return products, (parts, carrier) if self.by_channel else (inputs, b)
 
@@ -225,7 +233,7 @@ class ProductScheme:
         if isinstance(x, QuantisedArray):
             return x
         limit = self.limit if dtype == self.forward else self.gradient_limit
-        if limit:
+        if limit and not self.current:
             return quantise_by_limit(x, dtype, letters, limit)
         if not self.by_channel:
             return quantise_array(x, dtype, letters, letters)
@@ -233,13 +241,17 @@ class ProductScheme:
         return quantise_array(x, dtype, letters, summed)
 
 
-# fp8: TransformerEngine's current scaling and torchao's tensorwise recipe. fp8_delayed: Flax's
+# fp8: torchao's tensorwise recipe. fp8_delayed: Flax's
 # Fp8DotGeneralOp, which MaxText calls fp8. fp8_rowwise: torchao's recipe of this name. fp8_static:
 # MaxText's fp8_full with the calibration "fixed,-224,224" of its activations and weights
 # (quantization and *_calibration_method in configs/base.yml). fp8_te: TransformerEngine's delayed
 # scaling, whose kernels convert in one pass by a scale that is known, and keep what they converted;
-# they find the largest values in the same pass, and the scales that follow are left out. int8:
-# AQT as MaxText configures it, with gradients of weights in 16 bits.
+# they find the largest values in the same pass, and the scales that follow are left out.
+# fp8_te_current: its Float8CurrentScaling. The kernels of norms and activations find the largest
+# value of what they write, and a kernel of its own finds that of other operands; another one reads
+# the values again and converts them (rmsnorm_fwd, activation_forward and quantize_impl in
+# transformer_engine/pytorch/csrc of NVIDIA/TransformerEngine v2.8). int8: AQT as MaxText configures
+# it, with gradients of weights in 16 bits.
 PRODUCT_SCHEMES = {
     "fp8": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2),
     "fp8_delayed": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2, delayed=True),
@@ -247,6 +259,9 @@ PRODUCT_SCHEMES = {
     "fp8_static": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2, limit=224.0),
     "fp8_te": ProductScheme(
         jnp.float8_e4m3fn, jnp.float8_e5m2, limit=224.0, gradient_limit=1.0, keeps_operands=True
+    ),
+    "fp8_te_current": ProductScheme(
+        jnp.float8_e4m3fn, jnp.float8_e5m2, limit=224.0, keeps_operands=True, current=True
     ),
     "int8": ProductScheme(jnp.int8, jnp.int8, by_channel=True, weight_gradients=False),
 }
@@ -337,9 +352,12 @@ def find_largest(x: jax.Array) -> jax.Array:
     return jnp.max(jnp.abs(x)).astype(jnp.float32)
 
 
-def _name_quantised(array: QuantisedArray) -> QuantisedArray:
-    """Name values in 8 bits for policies of rematerialisation."""
-    return replace(array, values=checkpoint_name(array.values, QUANTISED))
+def _name_quantised(array: QuantisedArray, *, has_constant_scale: bool) -> QuantisedArray:
+    """Name values in 8 bits, and their scale, for policies of rematerialisation."""
+    named = replace(array, values=checkpoint_name(array.values, QUANTISED))
+    return named if has_constant_scale else replace(
+        named, scale=checkpoint_name(array.scale, QUANTISED)
+    )
 
 
 def _join_tokens(parts: Sequence[QuantisedArray]) -> QuantisedArray:

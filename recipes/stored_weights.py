@@ -30,7 +30,7 @@ from hespas.support.errors import UsageError
 
 STORED_HELP = (
     "the optimiser converts weights to the 8 bits that products read, once in a step, and devices "
-    "gather these, as TransformerEngine's; with products=fp8_te and master"
+    "gather these, as TransformerEngine's; with products=fp8_te or fp8_te_current, and master"
 )
 
 
@@ -43,14 +43,14 @@ def store_weights(params: Tree, scheme: Scheme | None, *, has_master: bool) -> T
         has_master: Whether the optimiser has a copy of the weights in f32.
 
     Raises:
-        UsageError: If products need other scales than constants, a layer has experts or latent
+        UsageError: If the scales of stored weights are not known, a layer has experts or latent
             attention, or the optimiser would read the 8 bits.
     """
-    if not isinstance(scheme, ProductScheme) or not (scheme.has_known_scales and has_master):
+    if not isinstance(scheme, ProductScheme) or not (scheme.can_store_weights and has_master):
         raise UsageError(
-            "option 'stored_products' needs products whose scales are known, and a copy of the "
+            "option 'stored_products' needs products as TransformerEngine's, and a copy of the "
             "weights in f32",
-            remedy="set products=fp8_te and master=true",
+            remedy="set products=fp8_te or fp8_te_current, and master=true",
         )
     eight_bits = scheme.forward
 

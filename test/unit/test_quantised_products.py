@@ -78,7 +78,7 @@ def differentiate_product(scheme, formula, x, w, g):
 
 KINDS = {
     "fp8": (E4M3, E5M2), "fp8_rowwise": (E4M3, E4M3), "fp8_static": (E4M3, E5M2),
-    "fp8_te": (E4M3, E5M2), "int8": (np.int8, np.int8),
+    "fp8_te": (E4M3, E5M2), "fp8_te_current": (E4M3, E5M2), "int8": (np.int8, np.int8),
 }  # fmt: skip
 
 

@@ -133,8 +133,27 @@ def test_all_products_of_layers_and_no_others_are_stored():
 
 @pytest.mark.parametrize("changes", [{"products": "fp8"}, {"products": None}, {"master": False}])
 def test_other_scales_and_optimisers_without_a_copy_are_refused(changes):
-    with pytest.raises(UsageError, match="'stored_products' needs products whose scales"):
+    with pytest.raises(UsageError, match="'stored_products' needs products as Transf"):
         llama.build(mesh={}, stored_products=True, **{**COMMON, **changes})
+
+
+def test_a_stored_weight_is_read_by_no_search_for_a_largest_value():
+    """With current scales, those of 4 inputs of 7 products, and the gradients of 7 results."""
+    current = {"products": "fp8_te_current", "remat": "eager"}
+    options = {**NARROW, **current, "layers": 1, "position": "middle"}
+    searches = {}
+    for part in ("forward", "backward"):
+        for is_stored in (False, True):
+            program = stage.build(
+                **options, mesh={}, part=part, stored_products=is_stored
+            )
+            text = lower_exportable(program, "cuda").as_text()
+            searches[part, is_stored] = text.count("applies stablehlo.maximum across dimensions")
+            assert count_conversions(text) == (7 if not is_stored and part == "forward" else 0)
+    attention = 1  # of scores
+    assert searches["forward", True] == 7 + attention
+    assert searches["forward", False] == 14 + attention
+    assert searches["backward", True] == searches["backward", False]
 
 
 def test_adapters_and_collectives_of_xla_are_refused():

@@ -21,6 +21,7 @@ from hespas.workflows.validation.case_frameworks import (
     TORCHTITAN,
 )
 from hespas.workflows.validation.case_meshes import read_stage_counts
+from hespas.workflows.validation.case_mlperf import find_mlperf_implementation
 from hespas.workflows.validation.case_systems import find_node
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ STORED_PRODUCTS = (
     "once in a step"
 )
 CURRENT_SCALES = "scales of fp8 from the values themselves, not from earlier steps"
+# The optimiser reads its copy of the weights once more for their largest values.
+STORED_CURRENT_SCALES = (
+    "scales of fp8 from the values themselves, but of weights, which are converted, and gathered "
+    "in 8 bits, once in a step; the search for their largest values is left out"
+)
 
 
 def read_precision(outcome: CaseOutcome) -> dict[str, str]:
@@ -126,6 +132,9 @@ def _choose_fp8_scheme(outcome: CaseOutcome, text: str) -> dict[str, str]:
     elif scheme == "fp8" and _has_delayed_scales(case, text):
         scheme = "fp8_te"
         outcome.assumptions.append(DELAYED_SCALES)
+    elif scheme == "fp8" and _runs_transformer_engine(case):
+        scheme = "fp8_te_current"
+        outcome.assumptions.append(CURRENT_SCALES)
     elif scheme == "fp8" and case.framework.name != TORCHTITAN:
         outcome.assumptions.append(CURRENT_SCALES)
     if "fp8 all-gather" in case.get_text("framework").lower():
@@ -149,7 +158,9 @@ def _choose_block_scheme(outcome: CaseOutcome) -> str:
 
 def _has_delayed_scales(case: TrainingCase, text: str) -> bool:
     """Return whether Megatron runs TransformerEngine's products with its default recipe."""
-    is_current = re.search(r"current|tensor-?wise", text)
+    implementation = find_mlperf_implementation(case)
+    is_current = implementation is not None and implementation.has_current_scales
+    is_current = is_current or re.search(r"current|tensor-?wise", text) is not None
     return _runs_transformer_engine(case) and not is_current
 
 
@@ -162,13 +173,13 @@ def _runs_transformer_engine(case: TrainingCase) -> bool:
 def choose_stored_products(outcome: CaseOutcome, precision: Mapping[str, str]) -> dict[str, str]:
     """Return the option of a decoder for weights in the 8 bits that products read.
 
-    The programs have it with scales that are known.
+    The programs have it with TransformerEngine's schemes of one scale for an array.
     """
-    is_known = precision.get("products") == "fp8_te"
-    if not is_known or not outcome.case.framework.stores_products:
+    is_possible = precision.get("products") in ("fp8_te", "fp8_te_current")
+    if not is_possible or not outcome.case.framework.stores_products:
         return {}
-    if DELAYED_SCALES in outcome.assumptions:
-        outcome.assumptions[outcome.assumptions.index(DELAYED_SCALES)] = STORED_PRODUCTS
+    stored = {DELAYED_SCALES: STORED_PRODUCTS, CURRENT_SCALES: STORED_CURRENT_SCALES}
+    outcome.assumptions[:] = [stored.get(text, text) for text in outcome.assumptions]
     return {"stored_products": "true"}
 
 
