@@ -355,8 +355,10 @@ def find_largest(x: jax.Array) -> jax.Array:
 def _name_quantised(array: QuantisedArray, *, has_constant_scale: bool) -> QuantisedArray:
     """Name values in 8 bits, and their scale, for policies of rematerialisation."""
     named = replace(array, values=checkpoint_name(array.values, QUANTISED))
-    return named if has_constant_scale else replace(
-        named, scale=checkpoint_name(array.scale, QUANTISED)
+    return (
+        named
+        if has_constant_scale
+        else replace(named, scale=checkpoint_name(array.scale, QUANTISED))
     )
 
 

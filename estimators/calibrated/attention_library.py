@@ -4,14 +4,14 @@ A program that XLA compiles calls cuDNN's attention. Where it stands for a progr
 framework, the attention takes the time of that framework's library: its operations at the rate
 that was measured for the library on the device. ``configs/attention/<NAME>.json`` holds the rates
 by queries and head size, each with its source. A library may be described by the time that it takes
-beside another one.
+beside another one, or beside cuDNN's attention in 16 bits.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from hespas.configs.node_spec import NodeSpec
@@ -27,14 +27,17 @@ class AttentionLibrary:
     """A library of fused attention on one device.
 
     Attributes:
-        rates: The logarithms of the rates, in FLOP/s, by pass: ``forward`` and ``backward``.
+        rates: The logarithms of the rates, in FLOP/s, by pass: ``forward`` and ``backward``; empty
+            of a library that is described beside cuDNN.
         is_measured: Whether the rates are of this library, and not derived from another one's.
+        cudnn_factors: The logarithms of the time over that of cuDNN in 16 bits, by pass.
     """
 
     name: str
     rates: Mapping[str, CorrectionSurface]
     time_factors: Mapping[str, float]
     is_measured: bool
+    cudnn_factors: Mapping[str, CorrectionSurface] = field(default_factory=dict)
 
     @classmethod
     def load(cls, name: str, node: NodeSpec) -> Self | None:
@@ -50,15 +53,29 @@ class AttentionLibrary:
 
         preset = read_preset(name)
         measured = read_preset(preset.like) if preset.like else preset
-        known = {name: device for device in measured.rates for name in device.nodes}
+        tables = measured.rates or measured.times
+        known = {name: device for device in tables for name in device.nodes}
         if node.name not in known:
             raise HespasError(
                 f"the rates of {name} on {node.name} are not known",
                 remedy=f"use attention={CUDNN}, or one of the nodes {', '.join(known)}",
             )
         device = known[node.name]
-        rates = {"forward": device.forward.to_surface(), "backward": device.backward.to_surface()}
-        return cls(name, rates, preset.time_factor.model_dump(), not preset.like)
+        own = {"forward": device.forward.to_surface(), "backward": device.backward.to_surface()}
+        factors, is_measured = preset.time_factor.model_dump(), not preset.like
+        if measured.rates:
+            return cls(name, own, factors, is_measured)
+        return cls(name, {}, factors, is_measured, own)
+
+    def find_cudnn_factor(self, shape: AttentionShape) -> tuple[float, bool]:
+        """Return the time of a call over cuDNN's, and whether its sizes lie outside the measured.
+
+        The library is one that is described beside cuDNN.
+        """
+        direction = "backward" if shape.backward else "forward"
+        surface, sizes = self.cudnn_factors[direction], (shape.queries, shape.head_size)
+        factor = self.time_factors[direction] * math.exp(surface.interpolate_at(*sizes))
+        return factor, bool(surface.list_axes_outside(*sizes))
 
     def estimate_time(self, shape: AttentionShape) -> tuple[float, bool]:
         """Return the seconds of a call, and whether its sizes lie outside the measured ones."""

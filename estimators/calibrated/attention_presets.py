@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Self
 
 from pydantic import model_validator
@@ -14,28 +15,54 @@ from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 FOLDER = "attention"
 
 
-class RateTable(StrictModel):
-    """Rates in TFLOP/s, with the head sizes fastest; a causal mask halves the operations."""
+class SizeTable(StrictModel):
+    """A table over the queries and the head size, with the head sizes fastest."""
 
     queries: list[int]
     head_size: list[int]
+
+    def _check_length(self, name: str, values: list[float]) -> None:
+        if len(values) != len(self.queries) * len(self.head_size):
+            raise ValueError(f"{name} needs one number for each pair of queries and head_size")
+
+    def _make_surface(self, values: Iterable[float]) -> CorrectionSurface:
+        """Make the logarithms of values as a function of the queries and the head size."""
+        axes = (self.queries, self.head_size)
+        return CorrectionSurface(
+            ("queries", "head_size"),
+            tuple(tuple(math.log2(size) for size in axis) for axis in axes),
+            tuple(map(math.log, values)),
+        )
+
+
+class RateTable(SizeTable):
+    """Rates in TFLOP/s; a causal mask halves the operations."""
+
     tflops: list[Positive]
 
     @model_validator(mode="after")
-    def _check_length(self) -> Self:
-        if len(self.tflops) != len(self.queries) * len(self.head_size):
-            raise ValueError("tflops needs one rate for each pair of queries and head_size")
+    def _check_rates(self) -> Self:
+        self._check_length("tflops", self.tflops)
         return self
 
     def to_surface(self) -> CorrectionSurface:
-        """Return the logarithms of the rates as a function of the queries and the head size."""
-        return CorrectionSurface(
-            ("queries", "head_size"),
-            tuple(
-                tuple(math.log2(size) for size in axis) for axis in (self.queries, self.head_size)
-            ),
-            tuple(math.log(1e12 * rate) for rate in self.tflops),
-        )
+        """Return the logarithms of the rates in FLOP/s."""
+        return self._make_surface(1e12 * rate for rate in self.tflops)
+
+
+class TimeTable(SizeTable):
+    """The time over that of cuDNN's attention in 16 bits."""
+
+    factor: list[Positive]
+
+    @model_validator(mode="after")
+    def _check_factors(self) -> Self:
+        self._check_length("factor", self.factor)
+        return self
+
+    def to_surface(self) -> CorrectionSurface:
+        """Return the logarithms of the factors."""
+        return self._make_surface(self.factor)
 
 
 class DeviceRates(StrictModel):
@@ -47,6 +74,15 @@ class DeviceRates(StrictModel):
     source: str
 
 
+class DeviceTimes(StrictModel):
+    """The times on devices of one chip, over those of cuDNN's attention in 16 bits there."""
+
+    nodes: list[str]
+    forward: TimeTable
+    backward: TimeTable
+    source: str
+
+
 class TimeFactor(StrictModel):
     """The time of a library over that of another one."""
 
@@ -55,11 +91,15 @@ class TimeFactor(StrictModel):
 
 
 class AttentionPreset(StrictModel):
-    """The file of a library: its rates, or the time that it takes beside another library."""
+    """The file of a library: its rates, or the time that it takes beside another library.
+
+    This is one that has rates (``like``), or cuDNN in 16 bits (``times``).
+    """
 
     name: str
     description: str
     rates: tuple[DeviceRates, ...] = ()
+    times: tuple[DeviceTimes, ...] = ()
     like: str = ""
     time_factor: TimeFactor = TimeFactor(forward=1, backward=1)
     source: str = ""

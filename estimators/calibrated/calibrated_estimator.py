@@ -93,7 +93,7 @@ class CalibratedConfig(CompilerEstimateConfig):
     )
     attention: str = setting(
         CUDNN,
-        "library whose kernels compute fused attention: cudnn, as XLA calls it, or "
+        "library whose kernels compute fused attention: cudnn, as XLA calls it, or cudnn-fp8, "
         "flash-attention-2 or flash-attention-triton for programs of other frameworks",
     )
     job_devices: int = setting(

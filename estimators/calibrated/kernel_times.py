@@ -510,6 +510,10 @@ def estimate_attention_time(
     Calls with one query for each sequence, which decode, have a class of their own.
     """
     is_decoding = shape.queries == 1 and shape.streams > 0 and not shape.backward
+    if library is not None and library.cudnn_factors and not is_decoding:
+        time = estimate_attention_time(constants, shape, moved_bytes)
+        factor, outside = library.find_cudnn_factor(shape)
+        return replace(time, time_s=factor * time.time_s, extrapolated=time.extrapolated or outside)
     if library is not None and not is_decoding:
         return _estimate_library_attention(constants, shape, moved_bytes, library)
     fit = constants.fits["decode_attention" if is_decoding else "attention"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from hespas import configs
@@ -48,6 +50,40 @@ def test_a_library_may_be_described_beside_another(backward, factor):
     assert TRANSFERRED in triton.tags
 
 
+# Measured times of fp8: NVIDIA/cudnn-frontend 3929da2, llama3.1, batch 2, 64 heads, 8,192 tokens.
+@pytest.mark.parametrize(
+    ("node", "backward", "measured_ms"),
+    [
+        ("GB200_186GB", False, 1.074),
+        ("GB200_186GB", True, 3.781),
+        ("GB300_288GB", False, 0.759),
+        ("GB300_288GB", True, 3.087),
+    ],
+)
+def test_times_in_8_bits_are_near_those_measured(node, backward, measured_ms):
+    """The times in 16 bits that they are multiples of are those of another library."""
+    spec = configs.load_node(node)
+    library = AttentionLibrary.load("cudnn-fp8", spec)
+    call = make_call(backward=backward, queries=8192)
+    timed = estimate_attention_time(DeviceConstants.from_node(spec), call, 1e6, library)
+    assert 1000 * timed.time_s == pytest.approx(measured_ms, rel=0.2)
+
+
+def test_fewer_heads_take_the_same_multiple_of_the_time_in_16_bits():
+    node = configs.load_node("GB300_288GB")
+    constants, library = DeviceConstants.from_node(node), AttentionLibrary.load("cudnn-fp8", node)
+    call = make_call(backward=False, queries=8192)
+    few = dataclasses.replace(call, heads=8, flops=call.flops // 16, streams=1)
+    ratios = [
+        estimate_attention_time(constants, shape, 1e6, library).time_s
+        / estimate_attention_time(constants, shape, 1e6).time_s
+        for shape in (call, few)
+    ]
+    assert ratios == pytest.approx([0.641, 0.641])
+    short = dataclasses.replace(call, queries=512)
+    assert estimate_attention_time(constants, short, 1e6, library).extrapolated
+
+
 def test_other_sizes_than_the_measured_ones_are_extrapolated():
     node = configs.load_node("A100_SXM_80GB")
     library = AttentionLibrary.load("flash-attention-2", node)
@@ -78,10 +114,12 @@ def test_unknown_libraries_and_nodes_are_errors():
         ("Megatron-LM", "FlashAttention", "A100_SXM_80GB", "cudnn"),
         ("MaxText (JAX)", "", "H100_80GB", "cudnn"),
         (COMPOSER, "", "B200_180GB", "cudnn"),
+        ("NeMo", "attention in fp8", "B200_180GB", "cudnn-fp8"),
+        ("NeMo", "attention in fp8", "MI300X", "cudnn"),
     ],
 )
 def test_rows_name_the_library_of_their_attention(framework, notes, node, library):
     case = TrainingCase("a", 8, 1.0, {"framework": framework, "notes": notes}, 2)
     outcome = CaseOutcome(case)
     assert choose_attention_library(outcome, node) == library
-    assert bool(outcome.assumptions) == ("flash" in library or node == "B200_180GB")
+    assert bool(outcome.assumptions) == ("flash" in library or node in ("B200_180GB", "MI300X"))

@@ -144,9 +144,7 @@ def test_a_stored_weight_is_read_by_no_search_for_a_largest_value():
     searches = {}
     for part in ("forward", "backward"):
         for is_stored in (False, True):
-            program = stage.build(
-                **options, mesh={}, part=part, stored_products=is_stored
-            )
+            program = stage.build(**options, mesh={}, part=part, stored_products=is_stored)
             text = lower_exportable(program, "cuda").as_text()
             searches[part, is_stored] = text.count("applies stablehlo.maximum across dimensions")
             assert count_conversions(text) == (7 if not is_stored and part == "forward" else 0)

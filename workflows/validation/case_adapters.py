@@ -19,7 +19,6 @@ _RANK = re.compile(r"\brank[ =:]*(\d+)\b|\b(?:lora_)?r[=:]\s?(\d+)\b")
 _ALL = re.compile(r"\b(?:all|every) (?:linear|projections?|modules)|\blinear layers\b|\*_proj")
 _ATTENTION = re.compile(r"\bon (?:the )?attention\b|\bqkv\b")
 _AUTOMODEL = re.compile(r"\bautomodel\b")
-_NARROW_ATTENTION = re.compile(r"\battention in fp8\b")
 _OWN_PROJECTIONS = "queries, keys and values have adapters of their own, without dropout"
 
 
@@ -54,8 +53,6 @@ def choose_adapters(
     if DELAYED_SCALES in outcome.assumptions:  # whose weights no microbatch converts
         outcome.assumptions.remove(DELAYED_SCALES)
         outcome.assumptions.append("scales of fp8 are known; frozen weights are stored in 8 bits")
-    if _NARROW_ATTENTION.search(words):
-        outcome.assumptions.append("attention in 16 bits, not in fp8")
     return {"lora_rank": rank, "lora_targets": targets}
 
 

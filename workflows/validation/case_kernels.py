@@ -50,6 +50,8 @@ _USERBUFFERS = r"\buser[- ]?buffers?\b"
 PART_BYTES = 2**30
 STATED_TILES = re.compile(r"(?:vocab tiling|num_vocab_tiling)\W*(\d+)")
 _NARROW_TYPES = ("bf16", "f16")
+# ``fp8_dot_product_attention`` of NeMo, which TransformerEngine computes by cuDNN
+_NARROW_ATTENTION = re.compile(r"\battention in fp8\b")
 
 
 def has_fused_attention(case: TrainingCase) -> bool:
@@ -90,6 +92,11 @@ def choose_attention_library(outcome: CaseOutcome, node: str) -> str:
     benchmark = find_automodel_benchmark(case)
     if benchmark is not None and benchmark.attention == "te":
         return CUDNN
+    implementation = find_mlperf_implementation(case)
+    if _NARROW_ATTENTION.search(case.words) or (
+        implementation is not None and implementation.has_narrow_attention
+    ):
+        return _choose_narrow_attention(outcome, node)
     if benchmark is not None and benchmark.attention == "flex":
         outcome.assumptions.append("the rates of FlexAttention are not known")
     if _SECOND_VERSION.search(case.words):
@@ -108,6 +115,20 @@ def choose_attention_library(outcome: CaseOutcome, node: str) -> str:
         outcome.assumptions.append(f"attention at cuDNN's rates: those of {library} are not known")
         return CUDNN
     outcome.assumptions.append(f"attention at the rates of {library}")
+    return library
+
+
+def _choose_narrow_attention(outcome: CaseOutcome, node: str) -> str:
+    """Return the library of attention in 8 bits; cuDNN in 16 bits where its times are not known."""
+    library = "cudnn-fp8"
+    try:
+        AttentionLibrary.load(library, configs.load_node(node))
+    except HespasError:
+        outcome.assumptions.append("attention in 16 bits, not in fp8")
+        return CUDNN
+    outcome.assumptions.append(
+        "attention with the times of cuDNN's in fp8; its arrays are stored and sent in 16 bits"
+    )
     return library
 
 

@@ -26,12 +26,15 @@ class MlperfImplementation:
             tensorwise), not from earlier steps.
         exchanges_heads: Whether context parallelism exchanges tokens for heads (``cp_comm_type`` is
             a2a), where TransformerEngine's default is a ring.
+        has_narrow_attention: Whether attention is computed in 8 bits (``FP8_DPA`` of its
+            config_common.sh is 1).
     """
 
     words: str
     file: str
     has_current_scales: bool = False
     exchanges_heads: bool = False
+    has_narrow_attention: bool = False
 
 
 _BLACKWELL = r"\bg?b[23]00"
@@ -48,12 +51,14 @@ _IMPLEMENTATIONS = (
         "NVIDIA/benchmarks/llama2_70b_lora/implementations/*/conf/"
         "megatron_gpt_peft_tuning_config.yaml",
         exchanges_heads=True,
+        has_narrow_attention=True,
     ),
     MlperfImplementation(
         rf"lora.*training_results_v4\.1.*{_BLACKWELL}",
         "NVIDIA/benchmarks/llama2_70b_lora/implementations/b200_preview_nemo/conf/"
         "megatron_gpt_peft_tuning_config.yaml",
         exchanges_heads=True,
+        has_narrow_attention=True,
     ),
     MlperfImplementation(
         r"lora.*training_results_v5\.0\S* dell/.*\bh200",
