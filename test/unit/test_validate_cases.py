@@ -425,8 +425,8 @@ def test_nemo_overlaps_and_sums_gradients_in_16_bits():
     assert [options.get(name) for name in names] == ["true"] * 3
     assert any("gathered in 8 bits" in text for text in plan.assumptions)
     current = plan_case(framework=framework, precision="fp8 current scaling (TE)")
-    assert current.workload.options["products"] == "fp8"
-    assert "stored_products" not in current.workload.options
+    assert current.workload.options["products"] == "fp8_te_current"
+    assert current.workload.options["stored_products"] == "true"
     automodel = plan_case(framework="PyTorch FSDP2 (NeMo Automodel)").case.framework
     assert not (automodel.overlaps_updates or automodel.fuses_sums)
     assert not plan_case(framework="Megatron-LM core 0.14").case.framework.overlaps_updates
@@ -611,6 +611,26 @@ def test_nemo_without_a_pipeline_is_one_rank_with_a_stage_for_each_layer():
         plan = plan_case(8, **{**texts, **changes})
         assert plan.schedule is None
         assert not plan.reasons
+
+
+@pytest.mark.parametrize(
+    ("source", "hardware", "products"),
+    [
+        ("v5.1@441d65f44 Oracle/results", "B200_180GB", "fp8_te_current"),
+        ("v5.1@441d65f44 Cisco/results", "H100_80GB_SXM", "fp8_te"),
+        ("v5.0@0fdc28f01 NVIDIA/results", "GB200_NVL72", "fp8_te"),
+    ],
+)
+def test_mlperf_rows_scale_as_their_implementation(source, hardware, products):
+    plan = plan_case(
+        8, model="llama3.1-8b", source=f"mlcommons/training_results_{source}",
+        framework="NeMo/Megatron-Core + TransformerEngine", precision="fp8 (TE)",
+        hardware=hardware, parallelism="dp=8;zero1",
+    )  # fmt: skip
+    options = plan.workload.options
+    assert (options["products"], options["stored_products"]) == (products, "true")
+    is_current = any("from the values themselves, but of weights" in x for x in plan.assumptions)
+    assert is_current == (products == "fp8_te_current")
 
 
 @pytest.mark.parametrize(

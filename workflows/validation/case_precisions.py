@@ -147,7 +147,8 @@ def _choose_block_scheme(outcome: CaseOutcome) -> str:
 
     The submissions to MLPerf Training v5.1 leave out transforms, square blocks and random rounding
     (mlcommons/training_results_v5.1@4da2d1c, config_common_fp4.sh: "Vanilla recipe"), and gather
-    weights in 16 bits (FP8_PARAM_GATHER=False).
+    weights in 16 bits (FP8_PARAM_GATHER=False). Those of Llama 3.1 8B have square blocks and random
+    rounding (config_common_8b.sh), which take no pass over the values of their own.
     """
     outcome.assumptions.append("every layer in 4 bits; weights are converted for each microbatch")
     if not re.match("mlcommons/training_results", outcome.case.get_text("source").lower()):
