@@ -121,8 +121,10 @@ class ProductScheme:
         return bool(self.limit and self.gradient_limit)
 
     @property
-    def can_store_weights(self) -> bool:
-        """Whether weights may be stored in 8 bits, as ``StoredWeight``."""
+    def has_te_kernels(self) -> bool:
+        """Whether products are TransformerEngine's: their kernels multiply by both scales as one
+        number, and weights may be stored in 8 bits, as ``StoredWeight``.
+        """
         return self.has_known_scales or self.current
 
     def multiply(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
@@ -159,7 +161,7 @@ class ProductScheme:
         def multiply_operands(
             a: QuantisedArray, b: QuantisedArray, letters: str, dtype: Any
         ) -> Any:
-            return multiply_arrays(a, b, letters, dtype, is_scaled_within=self.can_store_weights)
+            return multiply_arrays(a, b, letters, dtype, is_scaled_within=self.has_te_kernels)
 
         def compute_products(parts: list[jax.Array], carrier: Any, stored: Any) -> Any:
             inputs = [self._quantise(x, self.forward, left, result) for x in parts]
@@ -241,12 +243,12 @@ class ProductScheme:
         return quantise_array(x, dtype, letters, summed)
 
 
-# fp8: torchao's tensorwise recipe. fp8_delayed: Flax's
-# Fp8DotGeneralOp, which MaxText calls fp8. fp8_rowwise: torchao's recipe of this name. fp8_static:
-# MaxText's fp8_full with the calibration "fixed,-224,224" of its activations and weights
-# (quantization and *_calibration_method in configs/base.yml). fp8_te: TransformerEngine's delayed
-# scaling, whose kernels convert in one pass by a scale that is known, and keep what they converted;
-# they find the largest values in the same pass, and the scales that follow are left out.
+# fp8: torchao's tensorwise recipe. fp8_delayed: Flax's Fp8DotGeneralOp, which MaxText calls fp8.
+# fp8_rowwise: torchao's recipe of this name. fp8_static: MaxText's fp8_full with the calibration
+# "fixed,-224,224" of its activations and weights (quantization and *_calibration_method in
+# configs/base.yml). fp8_te: TransformerEngine's delayed scaling, whose kernels convert in one pass
+# by a scale that is known, and keep what they converted; they find the largest values in the same
+# pass, and the scales that follow are left out.
 # fp8_te_current: its Float8CurrentScaling. The kernels of norms and activations find the largest
 # value of what they write, and a kernel of its own finds that of other operands; another one reads
 # the values again and converts them (rmsnorm_fwd, activation_forward and quantize_impl in
@@ -354,12 +356,10 @@ def find_largest(x: jax.Array) -> jax.Array:
 
 def _name_quantised(array: QuantisedArray, *, has_constant_scale: bool) -> QuantisedArray:
     """Name values in 8 bits, and their scale, for policies of rematerialisation."""
-    named = replace(array, values=checkpoint_name(array.values, QUANTISED))
-    return (
-        named
-        if has_constant_scale
-        else replace(named, scale=checkpoint_name(array.scale, QUANTISED))
-    )
+    values, scale = checkpoint_name(array.values, QUANTISED), array.scale
+    if not has_constant_scale:
+        scale = checkpoint_name(scale, QUANTISED)
+    return replace(array, values=values, scale=scale)
 
 
 def _join_tokens(parts: Sequence[QuantisedArray]) -> QuantisedArray:

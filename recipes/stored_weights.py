@@ -46,7 +46,7 @@ def store_weights(params: Tree, scheme: Scheme | None, *, has_master: bool) -> T
         UsageError: If the scales of stored weights are not known, a layer has experts or latent
             attention, or the optimiser would read the 8 bits.
     """
-    if not isinstance(scheme, ProductScheme) or not (scheme.can_store_weights and has_master):
+    if not isinstance(scheme, ProductScheme) or not (scheme.has_te_kernels and has_master):
         raise UsageError(
             "option 'stored_products' needs products as TransformerEngine's, and a copy of the "
             "weights in f32",
