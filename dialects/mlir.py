@@ -85,6 +85,7 @@ __all__ = [
     "replace_results",
     "replace_tuple",
     "report_diagnostic",
+    "require_kind",
     "sdy",
     "select_ops",
     "stablehlo",
@@ -203,6 +204,7 @@ _caches: list[Any] = []
 _cached_context = 0  # the identity of the context whose types and attributes the caches may hold
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Kind = TypeVar("_Kind", bound=ir.Attribute)
 
 
 def cache_ir_function(maxsize: int) -> Callable[[_Function], _Function]:
@@ -475,6 +477,29 @@ def decode_string_attr(attr: ir.Attribute) -> str:
     Some ``backend_config`` strings hold bytes, for which ``StringAttr.value`` fails.
     """
     return cast(ir.StringAttr, attr).value_bytes.decode(errors="replace")
+
+
+def require_kind(attr: ir.Attribute, kind: type[_Kind], name: str, op: ir.Operation) -> _Kind:
+    """Return an attribute that another tool has written on an op, as one of a kind.
+
+    MLIR verifies no discardable attribute whose dialect does not do so itself.
+
+    Raises:
+        HespasError: It is of another kind.
+    """
+    if isinstance(attr, kind):
+        return attr
+    remedy = "correct it, or remove it"
+    raise HespasError(f"{name} is {attr}, no {_KIND_NOUNS[kind]}", op=op, remedy=remedy)
+
+
+_KIND_NOUNS: dict[type[ir.Attribute], str] = {
+    ir.ArrayAttr: "array",
+    ir.BoolAttr: "truth value",
+    ir.DictAttr: "dictionary",
+    ir.IntegerAttr: "integer",
+    ir.StringAttr: "string",
+}
 
 
 def get_call_target(op: ir.Operation) -> str:

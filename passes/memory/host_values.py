@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from hespas.dialects.mlir import get_call_target, get_defining_op, ir, read_boundary_attrs
+from hespas.dialects.mlir import (
+    decode_string_attr,
+    get_call_target,
+    get_defining_op,
+    ir,
+    read_boundary_attrs,
+    require_kind,
+)
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
     BARRIERS,
@@ -66,8 +73,10 @@ def find_host_arguments(module: ir.Module) -> tuple[list[ir.Value], list[ir.Valu
     places = (("arg_attrs", block.arguments), ("res_attrs", returned))
     for (name, values), host in zip(places, found, strict=True):
         for attr, value in zip(read_boundary_attrs(entry, name), values, strict=False):
-            if MEMORY_KIND in attr and is_host_memory(attr[MEMORY_KIND].value):
-                host.append(value)
+            if MEMORY_KIND in attr:
+                kind = require_kind(attr[MEMORY_KIND], ir.StringAttr, MEMORY_KIND, entry)
+                if is_host_memory(decode_string_attr(kind)):
+                    host.append(value)
     return found
 
 

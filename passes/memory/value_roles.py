@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from hespas.dialects.mlir import DONATED, get_attribute, ir, read_boundary_attrs
+from hespas.dialects.mlir import DONATED, get_attribute, ir, read_boundary_attrs, require_kind
 from hespas.estimators.rules.base import DynamicShape, to_buffer_size
-from hespas.support.errors import find_framework_name
+from hespas.support.errors import HespasError, find_framework_name
 
+ALIASED = "tf.aliasing_output"  # of an argument: the result that is written to its buffer
+MODULE_ALIASES = "mhlo.input_output_alias"  # of the module: the same, as XLA states it
 PARAMETER, OPTIMIZER, OTHER = "parameter", "optimizer", "other argument"
 CONSTANT, RESULT, ACTIVATION, TEMPORARY = "constant", "result", "activation", "temporary"
 # Words in the names of arguments, such as state.opt_state[0].mu['params']['wq']. The first of them
@@ -47,21 +50,46 @@ def find_replaced_arguments(module: ir.Module, entry: ir.Operation, results: int
     result_by_argument: dict[int, int] = {}
     donated: list[int] = []
     for number, attributes in enumerate(read_boundary_attrs(entry, "arg_attrs")):
-        if "tf.aliasing_output" in attributes:
-            result_by_argument[number] = attributes["tf.aliasing_output"].value
-        elif DONATED in attributes and attributes[DONATED].value:
+        if ALIASED in attributes:
+            result = require_kind(attributes[ALIASED], ir.IntegerAttr, ALIASED, entry)
+            result_by_argument[number] = result.value
+        elif DONATED in attributes and _is_donated(attributes[DONATED], entry):
             donated.append(number)
-    if "mhlo.input_output_alias" in module.operation.attributes:
-        for pair in get_attribute(module.operation, "mhlo.input_output_alias"):
-            if not list(pair["alias"]["parameter_index"]):
-                output = list(pair["output_index"])
-                result_by_argument[pair["alias"]["parameter_number"].value] = (
-                    output[0] if output else 0
-                )
+    result_by_argument |= _read_module_aliases(module.operation)
     if donated:
         _match_donated_arguments(entry, donated, result_by_argument)
     arguments = len(entry.regions[0].blocks[0].arguments)
-    return {a: r for a, r in result_by_argument.items() if a < arguments and r < results}
+    return {
+        argument: result
+        for argument, result in result_by_argument.items()
+        if 0 <= argument < arguments and 0 <= result < results
+    }
+
+
+def _is_donated(attr: ir.Attribute, entry: ir.Operation) -> bool:
+    is_unit = isinstance(attr, ir.UnitAttr)
+    return is_unit or require_kind(attr, ir.BoolAttr, DONATED, entry).value
+
+
+def _read_module_aliases(module_op: ir.Operation) -> dict[int, int]:
+    """Map arguments to results as the module states, without parts of tuples."""
+    result_by_argument: dict[int, int] = {}
+    if MODULE_ALIASES not in module_op.attributes:
+        return result_by_argument
+    stated: Any = module_op.attributes[MODULE_ALIASES]
+    try:
+        for pair in stated:
+            if not list(pair["alias"]["parameter_index"]):
+                output = list(pair["output_index"])
+                number = pair["alias"]["parameter_number"].value
+                result_by_argument[number] = int(output[0]) if output else 0
+    except (AttributeError, KeyError, TypeError):
+        raise HespasError(
+            f"{MODULE_ALIASES} is {stated}, not as XLA writes it",
+            op=module_op,
+            remedy="correct it, or remove it",
+        ) from None
+    return result_by_argument
 
 
 def _match_donated_arguments(

@@ -13,6 +13,7 @@ from hespas.dialects.mlir import (
     ir,
     read_boundary_attrs,
     read_frontend_text,
+    require_kind,
 )
 from hespas.dialects.op_kinds import (
     NUM_PARTITIONS,
@@ -171,5 +172,10 @@ def get_groups_attr(op: ir.Operation) -> ir.Attribute | None:
 def _count_argument_devices(entry: ir.Operation) -> int:
     """Count the devices that the shardings of the entry's arguments name; 0 if there are none."""
     attrs = read_boundary_attrs(entry, "arg_attrs")
-    texts = {decode_string_attr(attr["mhlo.sharding"]) for attr in attrs if "mhlo.sharding" in attr}
+    name = "mhlo.sharding"
+    texts = {
+        decode_string_attr(require_kind(attr[name], ir.StringAttr, name, entry))
+        for attr in attrs
+        if name in attr
+    }
     return max(map(count_sharding_devices, texts), default=0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.mlir import ir, require_kind
 from hespas.dialects.op_kinds import COMBINED_SCATTER_TARGET, get_collective_name
 from hespas.support.errors import HespasError
 from hespas.support.records import record
@@ -199,12 +199,12 @@ def _check_id_limits(grid: DeviceGrid, claims: Mapping[tuple[str, int], ir.Opera
 
 def read_stated_count(module: ir.Module, name: str) -> int | None:
     """Read a count from a module attribute, or None; raises HespasError if it is less than 1."""
-    attributes = module.operation.attributes
-    if name not in attributes:
+    op = module.operation
+    if name not in op.attributes:
         return None
-    value = get_attribute(module.operation, name).value
+    value = require_kind(op.attributes[name], ir.IntegerAttr, name, op).value
     if value < 1:
-        raise HespasError(f"{name} is {value}, less than 1", op=module.operation)
+        raise HespasError(f"{name} is {value}, less than 1", op=op)
     return value
 
 

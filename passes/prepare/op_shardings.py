@@ -24,6 +24,7 @@ from hespas.dialects.mlir import (
     read_boundary_attrs,
     read_frontend_items,
     replace_results,
+    require_kind,
 )
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
@@ -104,7 +105,8 @@ def _check_hlo_shardings(census: ModuleCensus) -> None:
     for op, attributes in stated:
         if HLO_SHARDING not in attributes:
             continue
-        text = decode_string_attr(attributes[HLO_SHARDING])
+        sharding = require_kind(attributes[HLO_SHARDING], ir.StringAttr, HLO_SHARDING, op)
+        text = decode_string_attr(sharding)
         if text in read:
             continue
         try:

@@ -52,7 +52,16 @@ module @e attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32
 
 // -----
 
-/// A number that is none.
+/// Counts that are none.
+
+// expected-error @+1 {{mhlo.num_partitions is "4", no integer; correct it, or remove it}}
+module @f attributes {mhlo.num_partitions = "4"} {
+  func.func @main(%x: tensor<4xf32>) {
+    return
+  }
+}
+
+// -----
 
 // expected-error @+1 {{mhlo.num_replicas is 0, less than 1}}
 module @f attributes {mhlo.num_replicas = 0 : i32} {

@@ -28,6 +28,18 @@ module @kept {
 
 // -----
 
+/// An argument that names no result of the program stays the caller's.
+// CHECK: module @no_result
+// CHECK-SAME: peak_bytes = 8192 : i64
+module @no_result {
+  func.func @main(%cache: tensor<32x32xf32> {tf.aliasing_output = -1 : i32}) -> tensor<32x32xf32> {
+    %0 = stablehlo.tanh %cache : tensor<32x32xf32>
+    return %0 : tensor<32x32xf32>
+  }
+}
+
+// -----
+
 /// An update in place: the cache takes no more than itself, beside the row.
 // CHECK: module @donor
 // CHECK-SAME: peak_bytes = 4224 : i64

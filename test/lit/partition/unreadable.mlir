@@ -34,6 +34,16 @@ module @result attributes {mhlo.num_partitions = 2 : i32} {
 
 // -----
 
+module @number attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x: tensor<8x8xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}) -> tensor<8x8xf32> {
+    // expected-error @+1 {{mhlo.sharding is 2 : i64, no string; correct it, or remove it}}
+    %0 = stablehlo.tanh %x {mhlo.sharding = 2 : i64} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
 /// What the partitioner has left behind is not read.
 
 module @left_behind attributes {mhlo.is_dynamic = false} {
