@@ -25,9 +25,15 @@ from hespas.support.supervised_process import run_native_code
 with run_native_code("error: the import of the MLIR bindings"):
     from jaxlib.mlir import ir
 
-    # Only the native parts of these four: the classes of their ops, whose modules take 0.03 s, are
+    # Only the native parts of these five: the classes of their ops, whose modules take 0.03 s, are
     # imported by the bindings when they meet an op of the dialect.
-    from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdyMpmd
+    from jaxlib.mlir._mlir_libs import (
+        _chlo,
+        _jax_mlir_ext,
+        _mlirHlo,
+        _mosaic_gpu_ext,
+        _sdyMpmd,
+    )
     from jaxlib.mlir._mlir_libs import _sdy as sdy
     from jaxlib.mlir._mlir_libs._mlir import rewrite
     from jaxlib.mlir.dialects import func, stablehlo
@@ -79,6 +85,7 @@ __all__ = [
     "read_frontend_text",
     "read_properties",
     "refine_dynamic_shapes",
+    "register_inliner",
     "register_passes",
     "replace_module_body",
     "replace_op",
@@ -196,6 +203,7 @@ def make_context(*, allow_unregistered: bool = False) -> ir.Context:
     for dialect in (sdy, _sdyMpmd, _chlo, stablehlo):
         dialect.register_dialect(context)
     _mlirHlo.register_mhlo_dialect(context)
+    register_inliner(context)
     context.allow_unregistered_dialects = allow_unregistered or accepts_unregistered_ops()
     return context
 
@@ -228,6 +236,14 @@ def forget_other_contexts(context: ir.Context) -> None:
         for cached in _caches:
             cached.cache_clear()
         _cached_context = id(context)
+
+
+def register_inliner(context: ir.Context) -> None:
+    """Let MLIR's ``inline`` inline calls of func in a context, which it else leaves as they are.
+
+    The only module of jaxlib with this function is that of Mosaic.
+    """
+    _mosaic_gpu_ext.register_inliner_extensions(context)
 
 
 _passes_registered = False

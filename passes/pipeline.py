@@ -14,10 +14,10 @@ from hespas.dialects.attrs import ON_CHIP_PROGRAM, MemoryAttr, TargetAttr
 from hespas.dialects.mlir import (
     PassManager,
     capture_native_stderr,
-    find_ops,
     forget_other_contexts,
     has_diagnostic_handlers,
     ir,
+    register_inliner,
     register_passes,
     report_diagnostic,
 )
@@ -46,7 +46,6 @@ from hespas.support.errors import (
     fill_in_file_name,
     find_source_file,
     find_walk_error,
-    format_op_place,
     is_encoding_error,
     is_interrupted_walk,
 )
@@ -84,7 +83,6 @@ class NativePass:
 
 
 PipelineStep = Pass | NativePass
-INLINE = "inline"  # the pass of MLIR
 LIST_INDENT = "  "  # before the names of the passes of a list in tables of times
 PLACE = r"([^\s()][^()]*?):(\d+):(\d+)"
 
@@ -241,37 +239,15 @@ class _PipelineExecution:
                 manager.add(apply, step.name)
             else:
                 _add_native_pass(manager, step)
-                if step.name == INLINE:
-                    self.inline_func_calls()
             manager.run(self.module.operation)
         if self.verify_each or not is_builtin:
             self.verify_step(step)
         elif not _only_marks(step):
             self.unverified = step
-        if isinstance(step, NativePass) and step.name != INLINE and INLINE in step.list_names():
-            calls = find_ops(self.module.operation, ("func.call",))
-            self.warn_of_calls(
-                calls,
-                "the bindings of jaxlib lack the inliner of func; written beside other passes, "
-                "not nested, it inlines them",
-            )
         if self.timings is not None:
             self.timings.insert(first, (step.to_pipeline_text(), time.perf_counter() - start))
         for one in self.instrumentation:
             one.run_after_pass(self.module, step)
-
-    def inline_func_calls(self) -> None:
-        """Inline calls of ``func``, as ``inline`` does with bindings that have its interface."""
-        from hespas.passes.func_inliner import inline_func_calls  # few pipelines inline
-
-        calls = inline_func_calls(self.module)
-        self.warn_of_calls(calls, "the called functions have several blocks")
-
-    def warn_of_calls(self, calls: Sequence[ir.Operation], reason: str) -> None:
-        """Warn that ``inline`` has left calls."""
-        if calls:
-            place = format_op_place(calls[0], self.run.input_name)
-            self.run.warn(f"{place}: '{INLINE}' leaves calls, because {reason}")
 
     @contextlib.contextmanager
     def _report_failure(self, step: PipelineStep, context: ir.Context) -> Iterator[None]:
@@ -375,6 +351,7 @@ def resolve_native_passes(
         UsageError: MLIR has no such pass, or rejects its place or its options.
     """
     register_passes()
+    register_inliner(context)  # that of JAX lacks it
     resolved: list[PipelineStep] = []
     for step in steps:
         if isinstance(step, NativePass):
@@ -467,7 +444,7 @@ def _add_native_pass(manager: PassManager, step: NativePass, options: Sequence[s
             anchor = MODULE
             if step.is_flag:
                 anchor = add_native_pass(manager, step.text)
-            else:
+            elif not re.fullmatch(r"[\w.]+\s*\(\s*\)", step.text):  # func.func(): nothing
                 manager.add(step.text)
             check_unchecked_options(step.text)
             return anchor

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir as jax_ir
 from jaxlib.mlir.passmanager import PassManager
 from support.paths import ROOT
 
+import hespas
 from hespas import frontends
 from hespas.dialects.mlir import attach_diagnostic_handler, ir, make_context, register_passes
 from hespas.passes.base import PassRun
@@ -79,6 +80,33 @@ def test_artefacts_and_passes_of_others_between(tmp_path: Path) -> None:
     fresh = run_pipeline(again, f"strip-costs,{ANNOTATE},emit-chakra{{output={tmp_path / 'f'}}}")
     total = fresh.get_artefact(EmittedTraces).stats["totals"]["time_ns"]
     assert emitted.stats["totals"]["time_ns"] == total > 0
+
+
+CALLS = f"""func.func @main(%x: {X}) -> {X} {{
+  %0 = call @f(%x) : ({X}) -> {X}
+  return %0 : {X}
+}}
+func.func private @f(%x: {X}) -> {X} {{
+  %0 = stablehlo.tanh %x : {X}
+  return %0 : {X}
+}}"""
+
+
+@pytest.mark.parametrize("owner", ["hespas", "jax"])
+def test_the_inliner_of_a_foreign_manager_inlines_calls(owner: str) -> None:
+    if owner == "hespas":
+        module = read(CALLS)
+    else:
+        from jax._src.interpreters import mlir as jax_mlir  # JAX makes contexts of its own
+
+        module = hespas.read(jax_ir.Module.parse(CALLS, jax_mlir.make_ir_context()))
+    run_pipeline(module, f"split-linear,{ANNOTATE}")
+    manager = make_manager(module)
+    manager.add("inline")
+    manager.run(module.operation)
+    assert "call" not in str(module) and "@f" not in str(module)
+    run_pipeline(module, "split-individual,refresh-costs")  # no region function is left
+    assert str(module).count("hespas.region = ") == 1
 
 
 def test_errors_reach_the_handlers_and_fail_the_manager() -> None:

@@ -18,7 +18,8 @@
 // RUN: hespas-opt %s "--inline=default-pipeline=canonicalize{top-down=0},cse max-iterations=2" --split-linear | filecheck %s --check-prefix=MODULE
 // RUN: not hespas-opt %s --stablehlo-compatibility-expander=target=1.x 2>&1 | filecheck %s --check-prefix=VERSION
 // RUN: not hespas-opt %s --run-reproducer 2>&1 | filecheck %s --check-prefix=REPRODUCER
-// RUN: not hespas-opt %s -p "func.func()" 2>&1 | filecheck %s --check-prefix=NAMELESS
+// RUN: not hespas-opt %s -p "func.func(cse,)" 2>&1 | filecheck %s --check-prefix=NAMELESS
+// RUN: hespas-opt %s -p "func.func(),split-linear,func.func( )" | filecheck %s --check-prefix=MODULE
 // RUN: not hespas-opt %s -p "builtin.module(func(cse{x={}}))" 2>&1 | filecheck %s --check-prefix=OLD-NAME
 // RUN: not hespas-opt %s -p "module(split-linear)" 2>&1 | filecheck %s --check-prefix=OLD-MODULE
 // RUN: not hespas-opt %s -p "func.fun(cse)" 2>&1 | filecheck %s --check-prefix=NO-OP
@@ -27,7 +28,7 @@
 // OLD-NAME: error: no op is named 'func'; write func.func(...)
 // OLD-MODULE: error: no op is named 'module'; write builtin.module(...)
 // NO-OP: error: no op is named 'func.fun'; passes are nested on ops: func.func(cse)
-// NAMELESS: error: an empty pass name in the pipeline 'func.func()'
+// NAMELESS: error: an empty pass name in the pipeline 'func.func(cse,)'
 // OPTION: error: there is no option or pass --mlir-print-ir-befor; did you mean 'mlir-print-ir-before'
 // DASH: error: there is no option -pass-pipeline; write it as --pass-pipeline
 // UNKNOWN: error: there is no option or pass --colour; hespas-opt --list-passes lists all passes
