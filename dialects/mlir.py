@@ -408,15 +408,25 @@ def get_attribute(op: ir.Operation, name: str) -> Any:
 
 
 def copy_attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
-    """Return the attributes of an op, for another one to be created from."""
+    """Return the attributes of an op, for another one to be created from.
+
+    Discardable ones that the bindings cannot represent stay behind, as in rewrites of MLIR.
+    """
     attributes = op.attributes
-    return {name: attributes[name] for name in attributes}
+    copied: dict[str, ir.Attribute] = {}
+    for name in attributes:
+        try:
+            copied[name] = attributes[name]
+        except TypeError:
+            if "." not in name:
+                raise
+    return copied
 
 
 def find_attribute(op: ir.Operation, name: str) -> ir.Attribute | None:
     """Return an attribute, or None if the op lacks it or the bindings cannot represent it.
 
-    They cannot represent dense elements of a complex type.
+    They cannot represent dense elements of a complex type, and locations that are attributes.
     """
     try:
         return op.attributes.get(name)
@@ -538,7 +548,7 @@ def read_frontend_items(op: ir.Operation) -> dict[str, ir.Attribute]:
     attributes = find_attribute(op, FRONTEND)
     if not isinstance(attributes, ir.DictAttr):
         return {}
-    return {item.name: item.attr for item in attributes}
+    return {name: attr for name, attr in list_dictionary_entries(attributes) if attr is not None}
 
 
 def write_frontend_items(op: ir.Operation, items: Mapping[str, ir.Attribute]) -> None:

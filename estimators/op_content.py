@@ -321,8 +321,14 @@ class _ContentWriter:
         bare = op.clone().operation
         for other in [n for n in bare.attributes if n != attribute]:
             del bare.attributes[other]
-        text = str(bare.get_asm(use_local_scope=True, assume_verified=True))
-        self._parts.append(ConstantValue(text) if name in CONSTANTS else text)
+        # Other printers read attributes that are gone now, and end the process.
+        is_constant = name in CONSTANTS
+        text = str(
+            bare.get_asm(
+                use_local_scope=True, assume_verified=True, print_generic_op_form=not is_constant
+            )
+        )
+        self._parts.append(ConstantValue(text) if is_constant else text)
 
     def _write_value(self, value: ir.Attribute) -> None:
         if isinstance(value, ir.FlatSymbolRefAttr):
