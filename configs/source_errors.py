@@ -24,7 +24,7 @@ PATH = Path(__file__).parent / "source_errors.json"
 
 ErrorCause = Literal[
     "source", "burst", "power limit", "same chip", "transferred", "assumed", "extrapolated",
-    "compiler", "curve", "scaled", "modelled", "unstated",
+    "compiler", "curve", "scaled", "modelled", "unstated", "unrated",
 ]  # fmt: skip
 
 # Quantiles of Student's t distribution at 90 %, by degrees of freedom from 1; then the normal one.

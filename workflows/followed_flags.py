@@ -15,6 +15,11 @@ FLAG_OPTIONS = ("framework", "preset", "flags")
 """The options of ``xla-optimize`` that are flags of XLA."""
 # XLA:TPU always has the scheduler of the first, but hides only what the second makes asynchronous.
 HIDING_FLAGS = (xla_flags.LATENCY_HIDING_FLAG, "--xla_tpu_enable_async_collective_fusion")
+_COLLECTIVES = {
+    "ALLREDUCE": "all_reduce", "ALLGATHER": "all_gather", "REDUCESCATTER": "reduce_scatter",
+    "ALLTOALL": "all_to_all", "COLLECTIVEBROADCAST": "broadcast", "COLLECTIVEPERMUTE": "permute",
+}  # fmt: skip
+"""The names of the flag that makes collectives serial, and the kinds of ours."""
 _THRESHOLD = re.compile(
     r"--xla_gpu_(all_gather|all_reduce|reduce_scatter)_combine_threshold_bytes=(\d+)"
 )
@@ -36,6 +41,8 @@ def follow_flags(flags: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             options.setdefault("overlap", "latency-hiding")
         elif flag == xla_flags.SERIAL_FLAG:
             options["overlap"] = "none"
+        elif name == xla_flags.DISABLE_ASYNC and {*value.split(",")} <= _COLLECTIVES.keys():
+            options["serial"] = ",".join(_COLLECTIVES[kind] for kind in value.split(","))
         else:
             others.append(flag)
     return options, others

@@ -28,6 +28,7 @@ from hespas.simulators.simulation_options import SimulationOptions
 LEAST_BYTES = 1 << 20  # whole buffers of training steps; smaller ones cost latency only
 _LARGE_BYTES = 1 << 26  # between hosts, where software decides the time of smaller ones
 _HOPPER_CLOUDS = ("A3_High_2", "A3_Mega_2", "A3_Ultra_2", "EC2_P5_2")
+_RDMA_CLOUDS = ("A3_Ultra_2", "EC2_P5_2")  # whose adapters write to the memory of other hosts
 _REFERENCE_DESIGN = "DGX_H100_SuperPOD_2"
 _FITTED = "NVIDIA/nccl-tests issue 309"  # which corrects NVLSTree in the model
 
@@ -114,6 +115,8 @@ def _compare_unstated_networks() -> Iterator[dict[str, Any]]:
             ratio = _compute_log_ratio(row, _REFERENCE_DESIGN)
             groups.setdefault(row["system"], []).append(ratio)
     yield from _build_rows("unstated", groups, _REFERENCE_DESIGN)
+    rdma = {system: ratios for system, ratios in groups.items() if system in _RDMA_CLOUDS}
+    yield from _build_rows("unrated", rdma, _REFERENCE_DESIGN)
 
 
 def _list_large_messages() -> list[dict[str, str]]:

@@ -53,8 +53,12 @@ class AttentionLibrary:
 
         preset = read_preset(name)
         measured = read_preset(preset.like) if preset.like else preset
-        tables = measured.rates or measured.times
-        known = {name: device for device in tables for name in device.nodes}
+        known = {
+            name: device
+            for device in measured.rates or measured.times
+            for name in device.nodes
+            if not preset.nodes or name in preset.nodes
+        }
         if node.name not in known:
             raise HespasError(
                 f"the rates of {name} on {node.name} are not known",

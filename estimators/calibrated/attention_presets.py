@@ -93,7 +93,8 @@ class TimeFactor(StrictModel):
 class AttentionPreset(StrictModel):
     """The file of a library: its rates, or the time that it takes beside another library.
 
-    This is one that has rates (``like``), or cuDNN in 16 bits (``times``).
+    This is one that has rates (``like``), or cuDNN in 16 bits (``times``). The first holds on
+    ``nodes``, or if there are none on all nodes of the other library.
     """
 
     name: str
@@ -101,6 +102,7 @@ class AttentionPreset(StrictModel):
     rates: tuple[DeviceRates, ...] = ()
     times: tuple[DeviceTimes, ...] = ()
     like: str = ""
+    nodes: tuple[str, ...] = ()
     time_factor: TimeFactor = TimeFactor(forward=1, backward=1)
     source: str = ""
 

@@ -94,7 +94,8 @@ class CalibratedConfig(CompilerEstimateConfig):
     attention: str = setting(
         CUDNN,
         "library whose kernels compute fused attention: cudnn, as XLA calls it, or cudnn-fp8, "
-        "flash-attention-2 or flash-attention-triton for programs of other frameworks",
+        "flash-attention-2, flash-attention-triton, flex-attention or aiter for programs of other "
+        "frameworks",
     )
     job_devices: int = setting(
         0,

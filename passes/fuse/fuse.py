@@ -101,6 +101,7 @@ class FusePass(PassList):
         "collectives alongside compute: "
         + "; ".join(f"{k}: {text}" for k, text in OVERLAPS.items()),
     )
+    serial: str = repeat_option(OverlapCollectivesPass, "serial")
 
     def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
@@ -237,7 +238,7 @@ class FusePass(PassList):
             ),
             (
                 is_xla and self.overlap in ("xla", "latency-hiding"),
-                OverlapCollectivesPass(self.target, self.overlap == "latency-hiding"),
+                OverlapCollectivesPass(self.target, self.overlap == "latency-hiding", self.serial),
                 "all kernels are known, and what they write to",
             ),
             (
@@ -254,3 +255,4 @@ class FusePass(PassList):
         check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
         check_choice(self.name, "readers of operands are", self.operands, READERS)
         check_choice(self.name, "overlaps are", self.overlap, OVERLAPS)
+        OverlapCollectivesPass(serial=self.serial).check_kinds(self.name)

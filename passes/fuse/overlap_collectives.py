@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from hespas.dialects.attr_codec import read_communicators
-from hespas.dialects.attrs import HOST_LINK, CommAttr, KernelAttr
+from hespas.dialects.attrs import COMM_KINDS, HOST_LINK, CommAttr, KernelAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION, has_marked_collective
 from hespas.estimators.rules.base import UnknownCost
 from hespas.estimators.work import NotALeaf, compute_op_work, is_free_op
-from hespas.passes.base import PassRun, option
+from hespas.passes.base import PassRun, check_choice, option
 from hespas.passes.fuse.block_pass import FuseStep
 from hespas.passes.fuse.buffer_writes import list_readers, list_writes_in_place
 from hespas.passes.fuse.dependency_order import collect_dependencies
@@ -70,8 +70,12 @@ class OverlapCollectivesPass(FuseStep):
     always: bool = option(
         False, "also for GPUs for which XLA's latency-hiding scheduler is off by default"
     )
+    serial: str = option(
+        "", "kinds of collectives that nothing runs alongside, separated by commas"
+    )
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        serial = self.check_kinds(self.name)
         device = FusionDevice.from_target(self.target)
         has_rates = hides_collectives(device)
         if not has_rates and not self.always:
@@ -85,8 +89,15 @@ class OverlapCollectivesPass(FuseStep):
                 if (comm := CommAttr.read_from_op(op)) is not None
             }
             if comms and not any(comm.is_async for comm in comms.values()):
-                place_ops(ops, comms, order_backwards(ops, comms, times)[::-1])
+                place_ops(ops, comms, order_backwards(ops, comms, times, serial)[::-1])
         return False
+
+    def check_kinds(self, owner: str) -> frozenset[str]:
+        """Return the kinds of serial collectives; raises UsageError if one is unknown."""
+        kinds = frozenset(self.serial.split(",")) if self.serial else frozenset()
+        for kind in sorted(kinds):
+            check_choice(owner, "kind of collective is", kind, COMM_KINDS)
+        return kinds
 
 
 def hides_collectives(device: FusionDevice) -> bool:
@@ -166,9 +177,14 @@ class FixedLatencies:
 
 
 def order_backwards(
-    ops: Sequence[ir.Operation], comms: Mapping[int, CommAttr], expected: ScheduleTimes
+    ops: Sequence[ir.Operation],
+    comms: Mapping[int, CommAttr],
+    expected: ScheduleTimes,
+    serial_kinds: Set[str] = frozenset(),
 ) -> list[tuple[int, bool]]:
     """Order the ops of a block, some of which are collectives by their numbers, from the last one.
+
+    Nothing runs alongside the collectives of ``serial_kinds``.
 
     Returns:
         The number of each op, and that of each collective a second time, before, with True: where
@@ -194,8 +210,9 @@ def order_backwards(
     def choose_heap(number: int) -> list[int]:
         op = ops[number]
         if number in comms:
-            is_serial = names[number] in _TRANSFERS or comms[number].network == HOST_LINK
-            return serial if is_serial else awaited
+            comm = comms[number]
+            is_serial = names[number] in _TRANSFERS or comm.network == HOST_LINK
+            return serial if is_serial or comm.kind in serial_kinds else awaited
         if names[number] != FUSION and has_marked_collective(op):
             return serial
         key = build_op_key(op, names[number])

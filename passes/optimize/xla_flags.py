@@ -22,7 +22,8 @@ AUTOTUNE_FLAG = "--xla_gpu_autotune_level"
 ASYNC_PASS = "async-collective-conversion"
 LATENCY_HIDING_PASS = "latency-hiding-scheduler"
 LATENCY_HIDING_FLAG = "--xla_gpu_enable_latency_hiding_scheduler"
-SERIAL_FLAG = "--xla_gpu_disable_async_collectives=ALLCOLLECTIVES"
+DISABLE_ASYNC = "--xla_gpu_disable_async_collectives"
+SERIAL_FLAG = f"{DISABLE_ASYNC}=ALLCOLLECTIVES"
 PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
 
 

@@ -336,6 +336,12 @@ def test_fused_programs_follow_flags_about_collectives():
     hidden = "latency-hiding"
     assert choose_fused_form(f"flags={serial}", overlap=hidden)[0].overlap == hidden
 
+    some = "--xla_gpu_disable_async_collectives=ALLTOALL,COLLECTIVEPERMUTE"
+    step, form = choose_fused_form(f'flags="{some}"')
+    assert (step.serial, step.overlap, form.warning) == ("all_to_all,permute", "xla", "")
+    step, form = choose_fused_form(f'flags="{some},OTHER"')
+    assert step.serial == "" and "OTHER" in form.warning
+
 
 def test_fused_programs_of_tpus_hide_what_a_flag_makes_asynchronous():
     flag = "--xla_tpu_enable_async_collective_fusion"
