@@ -65,6 +65,12 @@ ATTENTION_HELP = (
     "attention by products and a softmax, cuDNN's fused kernel (platform cuda), or JAX's kernels "
     "for TPUs (platform tpu)"
 )
+EAGER_HELP = (
+    "operators as PyTorch runs them if it compiles nothing; and its first FSDP, without fsdp_copies"
+)
+FSDP_COPIES_HELP = (
+    "copies of gathered weights and of their gradients, as PyTorch's FSDP2 makes them"
+)
 AXES = ("data", "fsdp", "context", "tensor")
 MESH = {"fsdp": 8}
 MESH_AXES = MeshAxes(AXES)
@@ -280,10 +286,8 @@ class DecoderOptions(StepOptions):
     pad_weights: Annotated[
         bool, "pad weights whose width fsdp does not divide, as PyTorch's FSDP; else an error"
     ] = False
-    eager: Annotated[bool, "operators and FSDP as PyTorch runs them if it compiles nothing"] = False
-    fsdp_copies: Annotated[
-        bool, "copies of gathered weights and of their gradients, as PyTorch's FSDP2 makes them"
-    ] = False
+    eager: Annotated[bool, EAGER_HELP] = False
+    fsdp_copies: Annotated[bool, FSDP_COPIES_HELP] = False
     token_copies: Annotated[
         bool, "copies of activations around their collectives, with sequence_parallel, as PyTorch's"
     ] = False
@@ -316,10 +320,6 @@ def build_decoder_step(
             raise UsageError(
                 f"option '{name}' needs explicit collectives", remedy="use partitioning=manual"
             )
-    if options.eager and options.fsdp_copies:
-        raise UsageError(
-            "option 'eager' has the buffers of PyTorch's first FSDP", remedy="leave out fsdp_copies"
-        )
     if options.stored_products and options.lora_rank:
         raise UsageError(
             "option 'stored_products' has no adapters",

@@ -16,6 +16,8 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from hespas.dialects.op_kinds import RAGGED_ROWS
+from hespas.recipes.eager_operators import run_elementwise, run_operator
+from hespas.recipes.expert_operators import run_experts_by_operators
 from hespas.recipes.language_models import DecoderModel
 from hespas.recipes.layer_ops import ACTIVATIONS, apply_gate
 from hespas.recipes.layer_weights import BIAS
@@ -47,11 +49,17 @@ class ExpertDispatch:
 
         Raises:
             UsageError: If the capacity is not positive, dropless experts are divided or have
-                products in 8 bits, or experts that take tokens in turn have no even load.
+                products in 8 bits, experts that take tokens in turn have no even load, or others
+                shall run one by one.
         """
         if not self.capacity > 0:  # NaN too
             raise UsageError(
                 f"option 'capacity' is {self.capacity:g}", remedy="use a positive number"
+            )
+        if p.eager and self.dispatch != "in_turn":
+            raise UsageError(
+                f"dispatch '{self.dispatch}' has no operators that run one by one",
+                remedy="use dispatch=in_turn, or leave out eager",
             )
         if self.dispatch == "dropless":
             if p.get_split_axes("expert"):
@@ -91,7 +99,8 @@ def _make_mlp_in_turn(m: DecoderModel, p: MeshParallelism, scheme: Scheme | None
         x = p.prepare_column_input(h).reshape(-1, m.emb)
         out = _run_tokens_in_turn(m, p, x, get, scheme)
         if m.shared_experts:
-            out = out + _run_shared_experts(m, x, get, scheme)
+            shared = _run_shared_experts(m, x, get, scheme, is_eager=p.eager)
+            out = run_operator(p.eager, jnp.add, out, shared)
         return out.reshape(h.shape), jnp.zeros((), jnp.float32)
 
     return run_expert_mlp
@@ -113,11 +122,21 @@ def _run_tokens_in_turn(
     joint = min(m.top_k, m.experts // p.count_devices("expert"))  # on one device, of a token
     sent = jnp.repeat(x.reshape(-1, groups, m.emb), m.top_k // joint, axis=1)
     received = p.exchange_parts(sent, "expert", split=1, concat=0).swapaxes(0, 1)
-    out = _run_experts(m, p, jnp.repeat(received, joint, axis=0), get, scheme)
-    out = jnp.sum(out.reshape(-1, joint, *out.shape[1:]), axis=1).swapaxes(0, 1)
-    back = p.exchange_parts(out, "expert", split=0, concat=1)
+    if p.eager:
+        out = run_experts_by_operators(
+            m,
+            p,
+            received,
+            joint,
+            lambda formula, x, name: multiply_weight(scheme, formula, x, get(name)),
+            lambda name: _get_expert_bias(p, get, name),
+        )
+    else:
+        out = _run_experts(m, p, jnp.repeat(received, joint, axis=0), get, scheme)
+        out = jnp.sum(out.reshape(-1, joint, *out.shape[1:]), axis=1)
+    back = p.exchange_parts(out.swapaxes(0, 1), "expert", split=0, concat=1)
     total = jnp.sum(back.reshape(*back.shape[:1], groups, -1, m.emb), axis=2)
-    return total.reshape(-1, m.emb) / m.top_k
+    return total.reshape(-1, m.emb) / (1 if p.eager else m.top_k)
 
 
 def make_expert_mlp(
@@ -401,12 +420,22 @@ def _get_expert_bias(p: MeshParallelism, get: WeightGetter, name: str) -> jax.Ar
 
 
 def _run_shared_experts(
-    m: DecoderModel, x: jax.Array, get: WeightGetter, scheme: Scheme | None
+    m: DecoderModel,
+    x: jax.Array,
+    get: WeightGetter,
+    scheme: Scheme | None,
+    *,
+    is_eager: bool = False,
 ) -> jax.Array:
-    """Run the experts that see every token ``[t, e]``, as one MLP."""
+    """Run the experts that see every token ``[t, e]``, as one MLP.
+
+    If ``is_eager``, the activation and its product are a kernel each, as in MLP of
+    NVIDIA-NeMo/Automodel@36044ad nemo_automodel/components/moe/layers.py.
+    """
     gate = multiply_weight(scheme, "te,ef->tf", x, get("shared_gate"))
     up = multiply_weight(scheme, "te,ef->tf", x, get("shared_up"))
-    hidden = ACTIVATIONS[m.activation](gate) * up
+    active = run_elementwise(is_eager, ACTIVATIONS[m.activation], gate)
+    hidden = run_operator(is_eager, jnp.multiply, active, up)
     return multiply_weight(scheme, "tf,fe->te", hidden, get("shared_down"))
 
 

@@ -93,8 +93,12 @@ class StepGradients:
         self, copies: Any, batch: Mapping[str, jax.Array]
     ) -> tuple[jax.Array, Any]:
         def add_microbatch(sums: Any, microbatch: Any) -> tuple[Any, None]:
-            parts = self._differentiate(copies, microbatch)
-            total, grads = jax.tree.map(lambda s, part: s + part.astype(s.dtype), sums, parts)
+            value, parts = self._differentiate(copies, microbatch)
+            if self.p.eager:
+                parts = jax.tree.map(self.p.isolate_gradient, parts, self.weights)
+            total, grads = jax.tree.map(
+                lambda s, part: s + part.astype(s.dtype), sums, (value, parts)
+            )
             return (total, self.p.constrain_shards(grads, self.weights)), None
 
         zeros = jax.tree.map(lambda copy: self.p.make_zeros_like(copy, self.sum_dtype), copies)

@@ -11,6 +11,8 @@ from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import MeshAxes, expand_option_groups
 from hespas.recipes import published_models
 from hespas.recipes.decoder_training import (
+    EAGER_HELP,
+    FSDP_COPIES_HELP,
     StepOptions,
     TrainingOptions,
     build_training_step,
@@ -44,6 +46,8 @@ def build(
     spread_weights: Annotated[
         bool, "expert divides the weights outside of experts too, as in MaxText and FSDP2"
     ] = False,
+    eager: Annotated[bool, EAGER_HELP] = False,
+    fsdp_copies: Annotated[bool, FSDP_COPIES_HELP] = False,
     options: StepOptions,
     training: TrainingOptions,
 ) -> Exportable:
@@ -56,7 +60,7 @@ def build(
     not divide the mesh then. With ``dispatch=ragged`` it does: sorted tokens are sent to a buffer
     for the largest load, as by MaxText with ``sparse_matmul``.
     With ``dispatch=in_turn`` there is no router: each token gets the next ``top_k`` experts, and
-    each device of these one message.
+    each device of these one message; ``eager`` needs it.
 
     Raises:
         UsageError: If the mesh does not divide the model.
@@ -64,7 +68,9 @@ def build(
     check_mesh_axes(mesh, AXES)
     check_positive_options(sequence=options.sequence, batch=options.batch)
     m = published_models.make_decoder_model(model, **vars(sizes), **vars(scores), **vars(mixture))
-    p = training.make_parallelism(mesh, spread_weights=spread_weights)
+    p = training.make_parallelism(
+        mesh, spread_weights=spread_weights, eager=eager, fsdp_copies=fsdp_copies
+    )
     rows = options.batch * options.sequence
     mlp = expert_dispatch.make_mlp(m, p, rows, training.find_scheme())
     decoder = training.make_decoder(m, p, options.remat, options.attention, mlp)

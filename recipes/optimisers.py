@@ -32,8 +32,9 @@ class AdamW:
     """AdamW (arXiv 1711.05101) with f32 arithmetic for any types of the state.
 
     ``clip`` is the largest global norm of the gradients; 0 disables clipping. With ``eager``, each
-    operation on an array is a kernel of its own, as in the loop over parameters of
-    torch.optim.adamw and of Composer's DecoupledAdamW. ``convert`` stores a new weight.
+    operation on an array is a kernel of its own, whose result has the type of the state that it
+    belongs to, as in the loop over parameters of torch.optim.adamw and of Composer's
+    DecoupledAdamW. ``convert`` stores a new weight.
     """
 
     learning_rate: float = 3e-4
@@ -51,9 +52,10 @@ class AdamW:
         scale = compute_clip_scale(grads, self.clip)
 
         def update_weight(grad: Any, weight: Any, mu: Any, nu: Any) -> tuple[Any, Any, Any]:
-            grad, weight = grad.astype(jnp.float32) * scale, weight.astype(jnp.float32)
             if self.eager and weight.ndim > 1:
-                return self._update_by_operators(grad, weight, mu, nu, state["step"])
+                scaled = (grad.astype(jnp.float32) * scale).astype(grad.dtype)
+                return self._update_by_operators(scaled, weight, mu, nu, state["step"])
+            grad, weight = grad.astype(jnp.float32) * scale, weight.astype(jnp.float32)
             mu, nu = _update_moments(grad, mu, nu, self.beta1, self.beta2)
             change = correct(mu, nu, self.eps)
             weight = weight - self.learning_rate * (change + self.weight_decay * weight)
@@ -70,21 +72,28 @@ class AdamW:
         """Update a weight, each operation in a kernel of its own.
 
         Returns:
-            The weight and both moments, in f32.
+            The weight and both moments, in their types.
         """
+
+        def run(operator: Callable[..., Any], x: Any, *others: Any) -> Any:
+            def run_wide(*inputs: Any) -> Any:
+                return operator(*(value.astype(jnp.float32) for value in inputs)).astype(x.dtype)
+
+            return run_operator(True, run_wide, x, *others)
+
         rate, decay, beta1, beta2 = self.learning_rate, self.weight_decay, self.beta1, self.beta2
         count = (step + 1).astype(jnp.float32)
         correct1, correct2 = 1 - beta1**count, jnp.sqrt(1 - beta2**count)
         grad = isolate_value(grad)
-        weight = run_operator(True, lambda w: w * (1 - rate * decay), weight)
-        mu = run_operator(True, lambda m: beta1 * m.astype(jnp.float32), mu)
-        mu = run_operator(True, lambda m, g: m + (1 - beta1) * g, mu, grad)
-        nu = run_operator(True, lambda n: beta2 * n.astype(jnp.float32), nu)
-        nu = run_operator(True, lambda n, g: n + (1 - beta2) * g * g, nu, grad)
-        root = run_operator(True, jnp.sqrt, nu)
-        root = run_operator(True, lambda r: r / correct2, root)
-        root = run_operator(True, lambda r: r + self.eps, root)
-        weight = run_operator(True, lambda w, m, r: w - rate / correct1 * m / r, weight, mu, root)
+        weight = run(lambda w: w * (1 - rate * decay), weight)
+        mu = run(lambda m: beta1 * m, mu)
+        mu = run(lambda m, g: m + (1 - beta1) * g, mu, grad)
+        nu = run(lambda n: beta2 * n, nu)
+        nu = run(lambda n, g: n + (1 - beta2) * g * g, nu, grad)
+        root = run(jnp.sqrt, nu)
+        root = run(lambda r: r / correct2, root)
+        root = run(lambda r: r + self.eps, root)
+        weight = run(lambda w, m, r: w - rate / correct1 * m / r, weight, mu, root)
         return weight, mu, nu
 
 

@@ -64,10 +64,11 @@ class MeshParallelism:
     parallelism (arXiv 2205.05198). Gradients of weights are summed over devices in
     ``reduce_dtype``, or, if it is None, in the type that the weights are gathered in. With
     ``eager``, operators run one by one, see ``eager_operators``, and weights and gradients pass
-    through the flat buffers of PyTorch's FSDP. With ``fsdp_copies``, gathered weights and their
-    gradients are copied from and to the buffers of PyTorch's FSDP2. With ``token_copies``,
-    activations are copied after a gather and before a scatter of their tokens over ``tensor``. With
-    ``ring_products``, these run alongside parts of the products of layers, see ``ring_products``.
+    through the flat buffers of PyTorch's first FSDP, unless there are ``fsdp_copies``: then
+    gathered weights and their gradients are copied from and to the buffers of FSDP2. With
+    ``token_copies``, activations are copied after a gather and before a scatter of their tokens
+    over ``tensor``. With ``ring_products``, these run alongside parts of the products of layers,
+    see ``ring_products``.
     Weights whose dimension over ``fsdp`` has ``padded_width`` elements are stored with as many as
     its devices divide. ``paddable_width`` is what the option ``pad_weights`` would pad; 0: nothing.
     With ``spread_weights``, the devices of ``expert`` divide the weights outside of experts too,
@@ -232,6 +233,11 @@ class MeshParallelism:
             return self._gather_with_own_sums(weight, axes, dtype)
         return self._gather_shards(weight, axes, dtype)
 
+    @property
+    def _has_flat_buffers(self) -> bool:
+        """Whether the buffers are those of PyTorch's first FSDP."""
+        return self.eager and not self.fsdp_copies
+
     def _has_buffer(self, axes: Sequence[Dim]) -> bool:
         """Return whether a weight or its gradient passes through the buffers of PyTorch's FSDP."""
         is_divided = any(map(self._get_gathered_axes, axes))
@@ -295,7 +301,7 @@ class MeshParallelism:
         """
         if not self._has_buffer(axes):
             return gradient.astype(sum_dtype)
-        if self.eager:
+        if self._has_flat_buffers:
             return copy_array(copy_array(gradient).astype(sum_dtype))
         if sum_dtype == gradient.dtype:
             return copy_array(gradient)
@@ -308,7 +314,18 @@ class MeshParallelism:
         lie between the reduce-scatter and the stack of gradients, and XLA could no longer run the
         reduce-scatter alongside the next layer, as PyTorch does.
         """
-        return copy_array(gradient) if self.eager and self._has_buffer(weight.axes) else gradient
+        is_divided = self._has_flat_buffers and self._has_buffer(weight.axes)
+        return copy_array(gradient) if is_divided else gradient
+
+    def isolate_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
+        """Isolate the gradient of a weight of a microbatch from its sum over microbatches.
+
+        PyTorch's AccumulateGrad adds it by a kernel of its own, where a product could add it. The
+        gradient of a weight that FSDP divides comes from a reduce-scatter, and not from a product.
+        """
+        shared = ("fsdp", "expert") if self.spread_weights else ("fsdp",)
+        is_divided = bool(self.get_split_axes(*shared)) and "expert" not in weight.axes
+        return gradient if is_divided else isolate_value(gradient)
 
     def prepare_column_input(self, x: jax.Array, *axes: str) -> jax.Array:
         """Prepare ``[batch, sequence, emb]`` for a matmul whose columns ``axes`` split."""

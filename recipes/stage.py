@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import MeshAxes, expand_option_groups
 from hespas.recipes import published_models
-from hespas.recipes.decoder_training import StepOptions, TrainingOptions
+from hespas.recipes.decoder_training import EAGER_HELP, StepOptions, TrainingOptions
 from hespas.recipes.expert_layers import ExpertDispatch
 from hespas.recipes.language_models import (
     BlockOptions,
@@ -50,6 +50,7 @@ def build(
     expert_dispatch: ExpertDispatch,
     options: StepOptions,
     sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False,
+    eager: Annotated[bool, EAGER_HELP] = False,
     ring_products: Annotated[bool, RING_HELP] = False,
     stored_products: Annotated[bool, STORED_HELP] = False,
     fused_sums: Annotated[
@@ -77,7 +78,9 @@ def build(
     m = _choose_stage_model(model, sizes, block, mixture)
     m = dataclasses.replace(m, earlier_layers=earlier_layers)
     training = _keep_compute_weights(training)
-    p = training.make_parallelism(mesh, sequence=sequence_parallel, ring_products=ring_products)
+    p = training.make_parallelism(
+        mesh, sequence=sequence_parallel, eager=eager, ring_products=ring_products
+    )
     mlp = None
     if m.experts:
         rows = options.batch * options.sequence // p.count_devices("context")

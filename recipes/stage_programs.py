@@ -191,7 +191,7 @@ class StageBuilder:
         """
         p, weights, training = self.p, self.weights, self.training
         convert = make_weight_conversion(training.find_scheme())
-        optimiser = AdamW(clip=training.clip, convert=convert)
+        optimiser = AdamW(clip=training.clip, eager=self.p.eager, convert=convert)
         shards = training.make_shards(p)
 
         def update_stage(state: Tree, sums: Tree) -> Tree:

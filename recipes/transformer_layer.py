@@ -253,7 +253,7 @@ class TransformerLayer:
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Compute queries, keys and values ``[b, s or t, h or g, d]``."""
         if self.m.kv_rank:
-            q, k, v = project_latent_heads(self.m, h, get, inputs.rotation)
+            q, k, v = project_latent_heads(self.m, h, get, inputs.rotation, is_eager=self.p.eager)
             return name_heads(*map(self.p.constrain_heads, (q, k, v)))
 
         source = h if encoded is None else self.p.prepare_column_input(encoded)

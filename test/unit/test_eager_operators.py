@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 
@@ -18,14 +19,17 @@ from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.jax import from_jax
 from hespas.passes.base import PassRun
 from hespas.passes.pipeline import run_pipeline
-from hespas.recipes import gpt
+from hespas.recipes import gpt, moe
 from hespas.recipes.eager_operators import (
     copy_array,
     isolate_part,
     run_elementwise,
     run_operator,
 )
-from hespas.recipes.parallel import MeshParallelism
+from hespas.recipes.expert_operators import run_experts_by_operators
+from hespas.recipes.optimisers import AdamW
+from hespas.recipes.parallel import MeshParallelism, ShardedArray
+from hespas.recipes.published_models import MODELS
 from hespas.recipes.vocabulary import (
     add_loss_metrics,
     compute_separate_losses,
@@ -127,18 +131,102 @@ def run_plain_steps():
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "eager_weights", "reduce_dtype": "f32"}),
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "full", "loss_metrics": 2}),
         ({"data": 2, "tensor": 2}, 2, {"eager": False, "separate_loss": True, "accumulate": 1}),
+        ({"fsdp": 2, "tensor": 2}, 2, {"fsdp_copies": True, "accumulate": 1}),
         ({"fsdp": 2, "tensor": 2}, 2, {
             "eager": False, "fsdp_copies": True, "reduce_dtype": "f32", "token_copies": True,
             "sequence_parallel": True, "separate_loss": True,
         }),
     ], 2),
-    ids=thin_out(["whole", "divided", "metrics", "loss", "copies"], 2),
+    ids=thin_out(["whole", "divided", "metrics", "loss", "second-fsdp", "copies"], 2),
 )  # fmt: skip
 def test_eager_steps_are_those_of_fused_programs(mesh, batch, options):
     state, losses = run_steps(build_gpt(mesh, batch, **{"eager": True, **options}))
     expected = run_plain_steps()
     assert_close(losses, expected[1], 2e-5)
     assert_close(join_arrays(state["mu"]), join_arrays(expected[0]["mu"]), 1e-3)
+
+
+EAGER_EXPERTS = (
+    ("tiny-moe", {"expert": 4}, {"accumulate": 2, "spread_weights": True, "fsdp_copies": True}),
+    ("tiny-gpt-oss", {}, {"accumulate": 2}),
+    ("tiny-deepseek", {"expert": 2}, {"top_k": 4}),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "mesh", "options"), EAGER_EXPERTS)
+def test_eager_experts_are_those_of_fused_programs(model, mesh, options):
+    settings = {
+        "model": model, "sequence": 16, "compute_dtype": "f32", "scan": False,
+        "dispatch": "in_turn", "batch": 4 // mesh.get("expert", 1), **options,
+    }  # fmt: skip
+    state, losses = run_steps(moe.build(mesh=mesh, eager=True, remat="eager", **settings))
+    expected = run_steps(moe.build(mesh=mesh, remat="none", **settings))
+    assert_close(losses, expected[1], 2e-5)
+    assert_close(join_arrays(state["mu"]), join_arrays(expected[0]["mu"]), 1e-3)
+
+
+def run_tiny_experts(x, weights, biases):
+    """The results of tokens ``[1, c, e]`` of all experts of the tiny gpt-oss."""
+    m = dataclasses.replace(MODELS["tiny-gpt-oss"], biases=bool(biases))
+
+    def multiply(formula, x, name):
+        return jnp.einsum(formula, x, weights[name])
+
+    return run_experts_by_operators(
+        m, MeshParallelism({}), x, m.experts, multiply, lambda name: biases[name]
+    )
+
+
+def test_biases_of_eager_experts_are_added_by_kernels_of_their_own():
+    """Three are added, and that of the last product is multiplied by the shares before."""
+    m = MODELS["tiny-gpt-oss"]
+    names, weight = ("gate", "up", "down"), jax.ShapeDtypeStruct((8, m.emb, m.mlp), jnp.bfloat16)
+    weights = dict.fromkeys(names, weight)
+    biases = dict.fromkeys(names, jax.ShapeDtypeStruct((8, m.emb), jnp.bfloat16))
+    tokens = jax.ShapeDtypeStruct((1, 256, m.emb), jnp.bfloat16)
+    kernels = [count_kernels(run_tiny_experts, tokens, weights, some) for some in ({}, biases)]
+    assert kernels[1] - kernels[0] == 3 + 1
+
+
+def test_the_gradient_of_shares_is_computed_though_nothing_needs_it():
+    m, random = MODELS["tiny-gpt-oss"], np.random.default_rng(0)
+    weight = random.normal(size=(8, m.emb, m.mlp)).astype(np.float32)
+    weights = dict.fromkeys(("gate", "up", "down"), weight)
+    tokens = random.normal(size=(1, 4, m.emb)).astype(np.float32)
+
+    def sum_results(tokens):
+        return jnp.sum(run_tiny_experts(tokens, weights, {}))
+
+    text = jax.jit(jax.grad(sum_results)).lower(tokens).as_text()
+    assert re.search(r"optimization_barrier .*tensor<1x4x64xf32>, tensor<8x4x1xf32>", text)
+
+
+def test_only_experts_that_take_turns_run_one_by_one():
+    with pytest.raises(UsageError, match="use dispatch=in_turn, or leave out eager"):
+        moe.build(mesh={}, model="tiny-moe", eager=True)
+
+
+def test_gradients_of_microbatches_are_added_by_kernels_of_their_own():
+    """One that a reduce-scatter made needs no barrier besides."""
+    gradient, weight = jnp.ones((4, 4)), ShardedArray((4, 4), ("fsdp", None))
+    experts = ShardedArray((4, 4), ("expert", None))
+    for mesh, divided, owned in (({"fsdp": 2}, weight, experts), ({"expert": 2}, None, weight)):
+        p = MeshParallelism(mesh, eager=True)
+        assert divided is None or p.isolate_gradient(gradient, divided) is gradient
+        text = jax.jit(functools.partial(p.isolate_gradient, weight=owned)).lower(gradient)
+        assert "optimization_barrier" in text.as_text()
+
+
+def test_results_of_eager_updates_have_the_types_of_the_state():
+    def update(grad, weight, moment):
+        state = {"params": weight, "mu": moment, "nu": moment, "step": jnp.zeros((), jnp.int32)}
+        return AdamW(clip=0.0, eager=True).update_state(state, grad)
+
+    narrow = jax.ShapeDtypeStruct((4, 8), jnp.bfloat16)
+    text = jax.jit(update).lower(narrow, narrow, narrow).as_text()
+    types = set(re.findall(r"optimization_barrier .*tensor<4x8x(\w+)>", text))
+    assert types == {"bf16"}
 
 
 def test_loops_store_scattered_gradients_without_another_kernel():
@@ -252,7 +340,6 @@ def test_metrics_read_the_logits_again():
     ("options", "text"),
     [
         ({"partitioning": "auto"}, "partitioning=manual"),
-        ({"fsdp_copies": True}, "leave out fsdp_copies"),
         ({"optimiser": "lamb"}, "use adamw"),
         ({"loss_metrics": -1}, "use 0 or more"),
     ],

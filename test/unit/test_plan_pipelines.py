@@ -135,7 +135,7 @@ def test_stages_have_the_options_of_their_model(name: str) -> None:
         for recipe in (name, "stage")
     )  # fmt: skip
     of_steps = {
-        "partitioning", "eager", "fsdp_copies", "token_copies", "loss_metrics", "pad_weights",
+        "partitioning", "fsdp_copies", "token_copies", "loss_metrics", "pad_weights",
         "lora_rank", "lora_targets", "spread_weights",
     }  # fmt: skip
     assert whole.keys() - stage.keys() <= of_steps
