@@ -94,7 +94,21 @@ def test_other_sizes_than_the_measured_ones_are_extrapolated():
 
 @pytest.mark.parametrize("name", list_preset_names(FOLDER))
 def test_presets_are_valid(name):
-    assert AttentionLibrary.load(name, configs.load_node("H100_80GB")) is not None
+    node = "MI300X" if name == "aiter" else "H100_80GB"
+    assert AttentionLibrary.load(name, configs.load_node(node)) is not None
+
+
+@pytest.mark.parametrize(("backward", "factor"), [(False, 0.8), (True, 0.97)])
+def test_a_library_beside_another_may_be_known_on_some_nodes(backward, factor):
+    call = make_call(backward=backward)
+    second, flexible = (
+        AttentionLibrary.load(name, configs.load_node("H100_80GB"))
+        for name in ("flash-attention-2", "flex-attention")
+    )
+    assert second is not None and flexible is not None
+    assert flexible.estimate_time(call)[0] == pytest.approx(factor * second.estimate_time(call)[0])
+    with pytest.raises(HespasError, match="flex-attention on A100_SXM_80GB are not known"):
+        AttentionLibrary.load("flex-attention", configs.load_node("A100_SXM_80GB"))
 
 
 def test_unknown_libraries_and_nodes_are_errors():
@@ -114,6 +128,8 @@ def test_unknown_libraries_and_nodes_are_errors():
         ("Megatron-LM", "FlashAttention", "A100_SXM_80GB", "cudnn"),
         ("MaxText (JAX)", "", "H100_80GB", "cudnn"),
         (COMPOSER, "", "B200_180GB", "cudnn"),
+        ("NeMo/Megatron-Core + TransformerEngine", "", "MI300X", "aiter"),
+        ("NeMo/Megatron-Core + TransformerEngine", "", "H100_80GB", "cudnn"),
         ("NeMo", "attention in fp8", "B200_180GB", "cudnn-fp8"),
         ("NeMo", "attention in fp8", "MI300X", "cudnn"),
     ],
@@ -122,4 +138,4 @@ def test_rows_name_the_library_of_their_attention(framework, notes, node, librar
     case = TrainingCase("a", 8, 1.0, {"framework": framework, "notes": notes}, 2)
     outcome = CaseOutcome(case)
     assert choose_attention_library(outcome, node) == library
-    assert bool(outcome.assumptions) == ("flash" in library or node in ("B200_180GB", "MI300X"))
+    assert bool(outcome.assumptions) == (library != "cudnn" or node in ("B200_180GB", "MI300X"))

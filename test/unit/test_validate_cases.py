@@ -529,8 +529,22 @@ def test_automodel_compiles_the_layers_of_some_benchmarks():
     assert compiled == (None, "true", None)
     asynchronous = plan_kernels(8, model="llama3.1-70b-lora", parallelism="fsdp=4;tp=2")
     assert asynchronous == (None, "true", "true")
-    many = plan_automodel("llama3-8b-lora", 8, parallelism="fsdp=8")
-    assert "operators are fused, as by torch.compile" in many.assumptions
+    many = plan_kernels(8, model="llama3-8b-lora", parallelism="fsdp=8")
+    assert many == ("true", "true", None)
+
+
+def test_automodel_compiles_no_layer_with_experts():
+    plan = plan_automodel("gpt-oss-20b", 8, parallelism="fsdp=8;ep=8")
+    options = plan.workload.options
+    assert (options["eager"], options["fsdp_copies"]) == ("true", "true")
+    assert "disable_async_collectives=ALLTOALL" in read_flags(plan.xla_options)
+    stages = plan_automodel("deepseek3-671b", 256, parallelism="fsdp=64;pp=4;ep=64;vp=8")
+    options = stages.stage_workloads[0]["forward"].options
+    assert (options["eager"], options.get("fsdp_copies")) == ("true", None)
+    # 48 turns do not divide the tokens of a sequence
+    routed = plan_automodel("kimi-k2", 8, parallelism="fsdp=8;ep=8")
+    assert "eager" not in routed.workload.options
+    assert "operators are fused, as by torch.compile" in routed.assumptions
 
 
 def test_automodel_notes_collectives_that_it_has_less_often():
@@ -570,15 +584,13 @@ def test_experts_of_automodel_take_tokens_in_turn(model, devices, dispatch):
     ("model", "library"),
     [
         ("deepseek3-671b", "cudnn"),
-        ("gpt-oss-20b", "flash-attention-2"),
+        ("gpt-oss-20b", "flex-attention"),
         ("llama3-8b-lora", "flash-attention-2"),
     ],
 )
 def test_attention_of_automodel_is_that_of_its_benchmark(model, library):
     outcome = CaseOutcome(make_case(model=model, **AUTOMODEL))
     assert choose_attention_library(outcome, "H100_80GB") == library
-    is_flex = any("FlexAttention" in text for text in outcome.assumptions)
-    assert is_flex == (model == "gpt-oss-20b")
 
 
 def test_pipelines_whose_gradients_are_not_clipped_have_no_norm():
@@ -1184,11 +1196,29 @@ def test_xla_flags_are_those_of_the_row_then_of_the_framework():
         ("1600 Gb/s per node RoCE; 8 GPUs/node NVLink", 25.0),
         ("400 Gb/s RDMA per GPU; NVLink in node of 8", 50.0),
         ("xGMI in a node of 8; Pensando AINIC RoCE (400 Gb/s a GPU) between 8 nodes", 50.0),
+        ("18x 5th Gen NVLink; 8x ConnectX-7 IB NDR 400Gb/s + 200Gb/s Ethernet NIC", 50.0),
+        ("Storage: 2x BF3 ConnectX-7 400Gb/s, Compute: 8x BF3 ConnectX-7 400Gb/s", 50.0),
         ("not stated", None),
     ],
 )
 def test_bandwidth_between_hosts_is_read(text, gb_s):
     assert case_systems.read_nic_bandwidth(text) == gb_s
+
+
+@pytest.mark.parametrize(
+    ("node", "devices", "network", "error"),
+    [
+        ("GB200_186GB", 512, "4x ConnectX-7 IB NDR 400 Gb/s", None),
+        ("B200_180GB", 64, "InfiniBand between 8 nodes (rate not stated)", "unrated"),
+        ("B200_180GB", 64, "NVLink in a node", "unstated"),
+        ("MI300X", 16, "Ethernet(RoCEv2)", "unstated"),
+        ("A100_SXM_80GB", 16, "InfiniBand", "unstated"),
+    ],
+)
+def test_what_a_row_leaves_open_of_its_network(node, devices, network, error):
+    system = case_systems.choose_case_system(node, devices, network)
+    assert system.network_error == error
+    assert bool(system.assumption) == (error is not None)
 
 
 def test_networks(tmp_path):

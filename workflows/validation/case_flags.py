@@ -15,10 +15,11 @@ from hespas.configs.framework_flags import (
     NO_SCHEDULER_LIMIT,
     T5X_THRESHOLD,
 )
-from hespas.passes.optimize.xla_flags import SERIAL_FLAG
+from hespas.passes.optimize.xla_flags import DISABLE_ASYNC, SERIAL_FLAG
 from hespas.recipes.published_models import MODELS
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_frameworks import (
+    AUTOMODEL,
     AXLEARN,
     MAXTEXT,
     MEGATRON,
@@ -39,6 +40,10 @@ PYTORCH_FSDP_PRESET = "pytorch-fsdp"
 # --overlap-moe-expert-parallel-comm are off by default. Only the collectives of tensor parallelism
 # run alongside the products of the backward pass (LinearWithGradAccumulationAndAsyncCommunication).
 IN_PROGRAM_ORDER = SERIAL_FLAG
+# NeMo Automodel's exchanges of tokens run in the stream of its kernels (async_finish of
+# megatron/fused_a2a.py is moe_deepep_async_dispatch of TokenDispatcherConfig, false by default, in
+# NVIDIA-NeMo/Automodel@36044ad nemo_automodel/components/moe/megatron/token_dispatcher.py).
+SERIAL_EXCHANGES = f"{DISABLE_ASYNC}=ALLTOALL"
 # AXLearn sets flags for GPUs on GCP only (axlearn/cloud/gcp/job.py). On EC2 its runs have XLA's own
 # defaults, without the latency-hiding scheduler.
 EC2_HOST = re.compile(r"\bp[45][a-z]*\.\d+xlarge")
@@ -81,6 +86,8 @@ def choose_gpu_options(
     if framework.name == T5X and not thresholds:
         thresholds = [T5X_THRESHOLD]
     flags = [_choose_scheduler(case, workload), *thresholds]
+    if framework.name == AUTOMODEL and workload.mesh.get("expert", 1) > 1:
+        flags.append(SERIAL_EXCHANGES)
     name = case.get_text("framework")
     if is_compiled and name and not framework.uses_xla:
         outcome.assumptions.append(f"compiled by XLA, not by {name}")

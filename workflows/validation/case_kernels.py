@@ -28,6 +28,7 @@ from hespas.workflows.validation.case_frameworks import (
 )
 from hespas.workflows.validation.case_meshes import divides_tokens, read_stage_counts
 from hespas.workflows.validation.case_mlperf import find_mlperf_implementation
+from hespas.workflows.validation.case_precisions import runs_transformer_engine
 
 if TYPE_CHECKING:
     from hespas.workflows.studies.study_definition import StudyWorkload
@@ -85,8 +86,10 @@ def choose_attention_library(outcome: CaseOutcome, node: str) -> str:
     """Return the library whose rates the attention of a case has, a value of ``attention``.
 
     PyTorch prefers FlashAttention-2, unless cuDNN 9.15 is there or TORCH_CUDNN_SDPA_PREFERRED is
-    set (check_prefer_cudnn_attention in its sdp_utils.cpp). Other rows that do not name a version
-    of FlashAttention, and nodes on which the rates of the library are not known, have cuDNN's.
+    set (check_prefer_cudnn_attention in its sdp_utils.cpp). On AMD, TransformerEngine calls aiter's
+    kernels (transformer_engine/common/ck_fused_attn of ROCm/TransformerEngine). Other rows that do
+    not name a version of FlashAttention, and nodes on which the rates of the library are not known,
+    have cuDNN's.
     """
     case = outcome.case
     benchmark = find_automodel_benchmark(case)
@@ -98,8 +101,8 @@ def choose_attention_library(outcome: CaseOutcome, node: str) -> str:
     ):
         return _choose_narrow_attention(outcome, node)
     if benchmark is not None and benchmark.attention == "flex":
-        outcome.assumptions.append("the rates of FlexAttention are not known")
-    if _SECOND_VERSION.search(case.words):
+        library = "flex-attention"
+    elif _SECOND_VERSION.search(case.words):
         library = "flash-attention-2"
     elif _ANY_VERSION.search(case.words) and case.framework.name == COMPOSER:
         # The benchmark script of llm-foundry, which trains with Composer, sets attn_impl to triton
@@ -107,6 +110,8 @@ def choose_attention_library(outcome: CaseOutcome, node: str) -> str:
         library = "flash-attention-triton"
     elif case.framework.is_pytorch:
         library = "flash-attention-2"
+    elif runs_transformer_engine(case) and configs.load_node(node).vendor == "AMD":
+        library = "aiter"
     else:
         return CUDNN
     try:
@@ -153,16 +158,32 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
         return layer
     runs_alone = framework.is_unfused and not _is_compiled(case)
     has_copies = framework.name in (TORCHTITAN, AUTOMODEL) or "fsdp2" in text
+    options = {}
     if has_copies and (case.devices > 1 or not runs_alone):
-        if runs_alone:
-            outcome.assumptions.append("operators are fused, as by torch.compile")
-        return layer | _choose_copies(framework.name, precision, is_asynchronous=is_asynchronous)
+        options = _choose_copies(framework.name, precision, is_asynchronous=is_asynchronous)
     if not runs_alone:
-        return layer
-    options = {"eager": "true"}
+        return layer | options
+    options["eager"] = "true"
     if framework.loss_metrics:
         options["loss_metrics"] = str(framework.loss_metrics)
     outcome.assumptions.append("no operator is fused with others, as without torch.compile")
+    return options
+
+
+def choose_expert_operators(outcome: CaseOutcome, dispatch: str) -> dict[str, str]:
+    """Return the options of a mixture of experts for operators and copies as PyTorch runs them.
+
+    Nothing compiles NeMo Automodel's layers with experts but the activation.
+    """
+    case = outcome.case
+    if case.framework.name != AUTOMODEL:
+        return {}
+    has_stages = read_stage_counts(case)[0] > 1  # whose programs gather no weights
+    options = {"fsdp_copies": "true"} if case.devices > 1 and not has_stages else {}
+    if dispatch == "in_turn" and not _is_compiled(case):
+        outcome.assumptions.append("no operator is fused with others, as without torch.compile")
+        return options | {"eager": "true"}
+    outcome.assumptions.append("operators are fused, as by torch.compile")
     return options
 
 

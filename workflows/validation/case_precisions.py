@@ -69,7 +69,7 @@ def read_precision(outcome: CaseOutcome) -> dict[str, str]:
     name = _find_narrowest_type(text)
     if name == "fp8":
         options |= _choose_fp8_scheme(outcome, text)
-    elif name == "nvfp4" and _runs_transformer_engine(case):
+    elif name == "nvfp4" and runs_transformer_engine(case):
         options["products"] = _choose_block_scheme(outcome)
     elif name == "int8":
         options["products"] = "int8"
@@ -132,7 +132,7 @@ def _choose_fp8_scheme(outcome: CaseOutcome, text: str) -> dict[str, str]:
     elif scheme == "fp8" and _has_delayed_scales(case, text):
         scheme = "fp8_te"
         outcome.assumptions.append(DELAYED_SCALES)
-    elif scheme == "fp8" and _runs_transformer_engine(case):
+    elif scheme == "fp8" and runs_transformer_engine(case):
         scheme = "fp8_te_current"
         outcome.assumptions.append(CURRENT_SCALES)
     elif scheme == "fp8" and case.framework.name != TORCHTITAN:
@@ -162,10 +162,10 @@ def _has_delayed_scales(case: TrainingCase, text: str) -> bool:
     implementation = find_mlperf_implementation(case)
     is_current = implementation is not None and implementation.has_current_scales
     is_current = is_current or re.search(r"current|tensor-?wise", text) is not None
-    return _runs_transformer_engine(case) and not is_current
+    return runs_transformer_engine(case) and not is_current
 
 
-def _runs_transformer_engine(case: TrainingCase) -> bool:
+def runs_transformer_engine(case: TrainingCase) -> bool:
     """Return whether Megatron runs TransformerEngine's products."""
     is_named = re.search(r"\bte\b|transformer ?engine", case.words)
     return bool(case.framework.is_megatron and is_named)

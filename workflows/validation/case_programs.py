@@ -36,6 +36,7 @@ from hespas.workflows.validation.case_flags import (
 )
 from hespas.workflows.validation.case_frameworks import MAXTEXT, T5X, find_paxml_experiment
 from hespas.workflows.validation.case_kernels import (
+    choose_expert_operators,
     choose_loss_kernels,
     choose_operator_options,
     choose_score_type,
@@ -166,7 +167,14 @@ def _plan_decoder(
         **choose_automodel_state(outcome, precision, mesh),
         **_leave_out_clipping(case),
         **adapters,
-        **(choose_weight_division(case, mesh) if recipe == "moe" else {}),
+        **(
+            {
+                **choose_weight_division(case, mesh),
+                **choose_expert_operators(outcome, sizes.get("dispatch", "")),
+            }
+            if recipe == "moe"
+            else {}
+        ),
         **(
             {
                 **choose_operator_options(outcome, precision),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hespas import configs
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.estimators.measure.measurement_cache import MeasurementCache
@@ -183,7 +184,8 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
     is_fused = outcome.workload.options.get("attention") == program_forms.FUSED_ATTENTION["gpu"]
     if is_fused and compiler is None:
         outcome.assumptions.append(program_forms.STAND_IN.format(node=node))
-    if is_fused and compiler == "gpu" and options.run.estimator == CalibratedEstimator.name:
+    has_libraries = compiler == "gpu" or configs.load_node(node).vendor == "AMD"
+    if is_fused and has_libraries and options.run.estimator == CalibratedEstimator.name:
         outcome.attention = choose_attention_library(outcome, node)
     if outcome.schedule is None:
         outcome.program = _make_program(outcome, options, outcome.workload)
@@ -379,8 +381,9 @@ def _add_figures(outcome: CaseOutcome, row: Mapping[str, Any], path: str) -> Non
     )  # fmt: skip
     case, exposed_s = outcome.case, row.get("exposed_comm_s") or 0.0
     low_s, high_s = row.get(f"{step[1]}.0"), row.get(f"{step[1]}.1")
-    if outcome.system.has_unstated_network and low_s is not None and high_s is not None:
-        low_s, high_s = add_network_error(row[step[0]], (low_s, high_s), exposed_s, "unstated")
+    error = outcome.system.network_error
+    if error is not None and low_s is not None and high_s is not None:
+        low_s, high_s = add_network_error(row[step[0]], (low_s, high_s), exposed_s, error)
     outcome.prediction = StepPrediction(
         MeasuredCell(
             case.get_text("model"), case.devices, outcome.node, outcome.system.title,

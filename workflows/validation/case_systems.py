@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hespas import configs
 from hespas.configs import compile_targets, system_layout, torus_slices
+from hespas.configs.source_errors import ErrorCause
 from hespas.configs.system_layout import GIB, SystemDimension
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
@@ -27,6 +28,9 @@ from hespas.workflows.validation.training_cases import (
 )
 
 HOST_DEVICES = 8
+_ADAPTERS = re.compile(r"\b(\d+)x (?:NVIDIA |BF3 )*ConnectX-\d(?: IB [A-Z]DR)? (\d+) ?Gb/s")
+_RDMA = re.compile(r"\b(?:infiniband|ib|roce)", re.IGNORECASE)
+_TRAY_DEVICES = 4  # of a rack of GB200 or GB300
 NIC_LATENCY_NS = 2000.0  # as the SuperPOD presets: half of NCCL's 4 us for a network step
 
 
@@ -119,15 +123,16 @@ class CaseSystem:
         dimensions: The dimensions of a network without a preset.
         title: The name for people.
         assumption: What the row does not state about the network; "" if it states all.
-        has_unstated_network: Whether the row leaves open what connects hosts. Chips and their hosts
-            fix what connects slices of TPUs.
+        network_error: What the row leaves open of what connects hosts: everything (``unstated``),
+            or the rate of InfiniBand or RoCE (``unrated``); None if it leaves nothing open. Chips
+            and their hosts fix what connects slices of TPUs.
     """
 
     name: str
     title: str
     dimensions: tuple[SystemDimension, ...] = ()
     assumption: str = ""
-    has_unstated_network: bool = False
+    network_error: ErrorCause | None = None
 
 
 def find_node(hardware: str, source: str = "") -> str:
@@ -207,13 +212,17 @@ def _count_chip_devices(node: str) -> int:
     return tpu.devices_per_chip if tpu else 1
 
 
-def read_nic_bandwidth(text: str) -> float | None:
+def read_nic_bandwidth(text: str, tray_devices: int = HOST_DEVICES) -> float | None:
     """Read the bandwidth of a device between hosts, in 1e9 bytes per second; None if not stated.
 
-    Understands ``8x400 Gb/s`` (of a host of 8), ``1600 Gb/s per node`` and ``400 Gb/s a GPU``.
+    Understands ``8x400 Gb/s`` (of a host of 8), ``1600 Gb/s per node`` and ``400 Gb/s a GPU``, and
+    ``8x ConnectX-7 IB NDR 400Gb/s`` (of a host, or of a tray of a rack) as MLPerf lists them.
     """
     if match := re.search(r"(\d+)x(\d+) Gb/s", text):
         return int(match[1]) * int(match[2]) / 8 / HOST_DEVICES
+    *_, compute = text.split("Compute: ")
+    if match := _ADAPTERS.search(compute):
+        return int(match[1]) * int(match[2]) / 8 / tray_devices
     if match := re.search(r"(\d+) Gb/s[^;:,]* (?:per|a) (node|host|VM|GPU|device)", text):
         per_host = match[2] in ("node", "host", "VM")
         return int(match[1]) / 8 / (HOST_DEVICES if per_host else 1)
@@ -247,7 +256,8 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
         return _choose_part_of_host(board, devices)
     if devices == board.host_devices:
         return CaseSystem(board.host, board.host)
-    hosts, stated_gb_s = _count_hosts(board, devices), read_nic_bandwidth(network)
+    tray_devices = _TRAY_DEVICES if board.is_rack else board.host_devices
+    hosts, stated_gb_s = _count_hosts(board, devices), read_nic_bandwidth(network, tray_devices)
     if fabric := find_fabric_preset(node, hosts, network):
         return CaseSystem(fabric, fabric)
     nic_gb_s = board.nic_gb_s if stated_gb_s is None else stated_gb_s
@@ -256,17 +266,29 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
         if stated_gb_s is None
         else ""
     )
+    error = _find_network_error(board, network) if assumption else None
     preset, of_each = board.cluster.format(hosts), devices // hosts
     is_whole = of_each == board.host_devices
     if is_whole and nic_gb_s == board.nic_gb_s and preset in configs.list_system_presets():
-        return CaseSystem(preset, preset, (), assumption, bool(assumption))
+        return CaseSystem(preset, preset, (), assumption, error)
     dimensions = (
         _build_host_dimension(board, of_each),
         SystemDimension("Switch", hosts, nic_gb_s, NIC_LATENCY_NS),
     )
     part = "" if is_whole else f"{of_each} devices of "
     title = f"{hosts} x {part}{board.host}, {nic_gb_s:g} GB/s"
-    return CaseSystem("", title, dimensions, assumption, bool(assumption))
+    return CaseSystem("", title, dimensions, assumption, error)
+
+
+def _find_network_error(board: Board, network: str) -> ErrorCause:
+    """Return what a row leaves open that does not state the rate between hosts.
+
+    Hosts with Hopper and Blackwell that have InfiniBand or RoCE have an adapter of 400 Gb/s or more
+    for each GPU, in the clouds of the rows that state it as in the reference design. Clouds whose
+    adapters are slower, or used by TCP, have another network.
+    """
+    is_recent = board.reference in (_NDR, _XDR)
+    return "unrated" if is_recent and _RDMA.search(network) else "unstated"
 
 
 def _choose_part_of_host(board: Board, devices: int) -> CaseSystem:
