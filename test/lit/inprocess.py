@@ -1,4 +1,4 @@
-"""A lit test format that runs ``[not] hespas-opt ARGS [2>&1] | filecheck ARGS`` in lit's worker."""
+"""A lit test format that runs the tools of hespas, and filecheck, in lit's worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import lit.formats
 import lit.Test
 import lit.TestRunner
-from support.tool_commands import parse_pipe, run_pipe
+from support.tool_commands import needs_shell, run_line
 
 
 class InProcess(lit.formats.ShTest):
@@ -25,15 +25,13 @@ class InProcess(lit.formats.ShTest):
         os.makedirs(folder, exist_ok=True)
         substitutions = lit.TestRunner.getDefaultSubstitutions(test, folder, base)
         lines = lit.TestRunner.applySubstitutions(script, substitutions)
-        plain = []
-        for line in lines:
-            text = re.sub(r"%dbg\([^)]*\)|^\s*:\s*'[^']*';?", "", str(line)).strip()
-            stages = parse_pipe(text)
-            if stages is None:
-                return super().execute(test, litConfig)
-            plain.append((text, stages))
-        for text, stages in plain:
-            problem = run_pipe(stages)
+        texts = [
+            re.sub(r"%dbg\([^)]*\)|^\s*:\s*'[^']*';?", "", str(line)).strip() for line in lines
+        ]
+        if any(map(needs_shell, texts)):
+            return super().execute(test, litConfig)
+        for text in texts:
+            problem = run_line(text)
             if problem:
                 return lit.Test.Result(lit.Test.FAIL, f"RUN: {text}\n{problem}")
         return lit.Test.Result(lit.Test.PASS, "")

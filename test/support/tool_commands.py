@@ -8,14 +8,22 @@ import io
 import os
 import re
 import shlex
+import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 TOOLS = {
     "hespas": "hespas.tools.hespas",
     "hespas-opt": "hespas.tools.hespas_opt",
 }
 PLAIN = re.compile(r"[^;&<>`$*?{}|]*")
+# Of a line for a shell, these stages run in bash, and tools take their redirections from here.
+UTILITIES = (
+    "cat", "cmp", "cp", "diff", "env", "grep", "ls", "mkdir", "printf", "rm", "sed", "touch",
+)  # fmt: skip
+REDIRECTION = re.compile(r"\s(2>|>|<)\s*(?!&)(\S+)")
+BASH = ("bash", "-euo", "pipefail", "-c")
 
 
 @dataclass
@@ -86,6 +94,62 @@ def run_pipe(stages: list[ToolCommand], data: str = "") -> str:
             return f"{stage.words[0]} exited with {done.code}\n{done.out[-4000:]}\n{done.err}"
         data = done.err + done.out if stage.merges else done.out
     return ""
+
+
+def needs_shell(line: str) -> bool:
+    """Return whether ``run_line`` does not know a command of a line."""
+    return any(
+        part.removeprefix("not ").split()[0] not in (*UTILITIES, "cd")
+        and parse_pipe(REDIRECTION.sub("", part)) is None
+        for step in line.split(" && ")
+        for part in step.split(" | ")
+    )
+
+
+def run_line(line: str) -> str:
+    """Run the pipes of tools and utilities that ``&&`` joins, each with redirections to files.
+
+    Tools run in this process, and utilities in bash; ``env TOOL`` is a process of its own, for a
+    tool that must not know what this process has read. Returns what went wrong, or "".
+    """
+    with contextlib.chdir(Path.cwd()):
+        for step in line.split(" && "):
+            if step.startswith("cd "):
+                os.chdir(step.removeprefix("cd "))
+                continue
+            data = ""
+            for part in step.split(" | "):
+                done, fails = _run_part(part, data)
+                if (done.code != 0) != fails:
+                    return f"{part}: exited with {done.code}\n{done.out[-4000:]}\n{done.err}"
+                data = done.out
+    return ""
+
+
+def _run_part(part: str, data: str) -> tuple[ToolOutput, bool]:
+    """Run one stage on ``data``; returns what it printed, and whether it must fail."""
+    stages = parse_pipe(REDIRECTION.sub("", part))
+    if stages is None:
+        command = part.removeprefix("not ")
+        raw = data.encode(errors="surrogateescape")
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        made = subprocess.run(
+            [*BASH, command], input=raw, env={**os.environ, "PATH": path}, capture_output=True,
+            check=False,
+        )  # fmt: skip
+        texts = [text.decode(errors="surrogateescape") for text in (made.stdout, made.stderr)]
+        return ToolOutput(made.returncode, *texts), command != part
+    files = dict(REDIRECTION.findall(part))
+    if "<" in files:
+        data = Path(files["<"]).read_text(errors="surrogateescape")
+    (stage,) = stages
+    done = run_command(stage, data)
+    if stage.merges:
+        done = ToolOutput(done.code, done.err + done.out, "")
+    for sign, text in ((">", done.out), ("2>", done.err)):
+        if sign in files:
+            Path(files[sign]).write_text(text, errors="surrogateescape")
+    return ToolOutput(done.code, "" if ">" in files else done.out, done.err), stage.fails
 
 
 class Stream(io.TextIOWrapper):
