@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.budgets import thin_out
 from support.recipe_runs import arrays, assert_close, jitted
 
 from hespas import frontends, passes
@@ -72,17 +73,20 @@ def make_adapted_case():
     return (state, batch), loss, {"adapters": grads}
 
 
+STEPS = [  # CI takes every second
+    ({}, {}),
+    ({}, {"accumulate": 2, "remat": "full"}),
+    ({"data": 2, "fsdp": 2, "tensor": 2}, {"sequence_parallel": True, "remat": "eager"}),
+    ({"fsdp": 2, "tensor": 2}, {"partitioning": "auto"}),
+    ({"context": 2, "tensor": 2}, {"sequence_parallel": True, "ring_products": True}),
+    ({"data": 2, "tensor": 2}, {"zero1": True, "checked_gradients": True}),
+    ({"fsdp": 2}, {"eager": True, "remat": "eager_weights"}),
+]
+
+
 @pytest.mark.parametrize(
     ("mesh", "options"),
-    [
-        ({}, {}),
-        ({}, {"accumulate": 2, "remat": "full"}),
-        ({"data": 2, "fsdp": 2, "tensor": 2}, {"sequence_parallel": True, "remat": "eager"}),
-        ({"fsdp": 2, "tensor": 2}, {"partitioning": "auto"}),
-        ({"context": 2, "tensor": 2}, {"sequence_parallel": True, "ring_products": True}),
-        ({"data": 2, "tensor": 2}, {"zero1": True, "checked_gradients": True}),
-        ({"fsdp": 2}, {"eager": True, "remat": "eager_weights"}),
-    ],
+    thin_out(STEPS, 2),
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_adapters_have_the_gradients_of_the_sum_of_both_weights(mesh, options):

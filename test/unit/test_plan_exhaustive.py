@@ -64,7 +64,7 @@ STAND_INS = {
 
 
 @pytest.mark.skipif(find_gpu_library() is None, reason="needs hespas[gpu-compiler]")
-@pytest.mark.parametrize("name", thin_out(STAND_INS, 2))
+@pytest.mark.parametrize("name", thin_out(STAND_INS, 3))
 def test_the_compiled_winner_is_that_of_compiling_everything(name: str, tmp_path: Path) -> None:
     stand_in = STAND_INS[name]
     request: dict[str, Any] = {

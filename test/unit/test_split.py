@@ -25,7 +25,7 @@ PROGRAMS = [
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("program", thin_out(PROGRAMS, 2))
+@pytest.mark.parametrize("program", thin_out(PROGRAMS, 4))
 def test_split_programs_compute_the_same(program, workload, context):
     path = workload(f"zoo/{program}/spmd.mlir")
     plain = frontends.read_module(str(path), context)
