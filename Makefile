@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Hundreds of tests start a process, which takes a quarter less with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test long newest versions quick nightly record record-write lint types lit unit extras docs wheel bench format generate clean
+.PHONY: help demo environments newest-packages test long newest versions quick nightly record record-write lint types lit unit extras docs wheel bench format generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,21 +18,30 @@ help: ## list the targets
 PYTEST = HESPAS_SCALESIM_PYTHON=$(abspath $(VENV))/scalesim/bin/python \
   $(BIN)/pytest -n auto --dist loadfile --reruns 1 -rR
 
+# Python compiles what is imported; most modules of the packages never are.
+INSTALL := -m pip install --quiet --no-compile
+
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python $(INSTALL) --upgrade pip
+	$(BIN)/python $(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python $(INSTALL) -e '.[dev]'
 	@touch $@
 
 # SCALE-Sim, which checks the closed forms of systolic arrays, fails with the numpy of the others.
-$(VENV)/.scalesim: pyproject.toml
+$(VENV)/.scalesim: pyproject.toml | $(VENV)/.run
 	$(PYTHON) -m venv $(VENV)/scalesim
-	$(VENV)/scalesim/bin/python -m pip install --quiet 'scalesim>=3.0,<4' 'numpy<2.4'
+	$(VENV)/scalesim/bin/python $(INSTALL) 'scalesim>=3.0,<4' 'numpy<2.4'
 	@touch $@
+
+# pip uses one core: `make --jobs=3 environments` makes those of CI side by side.
+environments: $(VENV)/.dev $(VENV)/.scalesim newest-packages ## install what `test` and `newest` need
+
+newest-packages: $(VENV)/.run
+	.ci/test-newest $(BIN)/python --only-packages
 
 demo: $(VENV)/.run ## predict the step time of a real sharded training step
 	$(BIN)/hespas run docs/examples/llama3-100m.json

@@ -17,28 +17,28 @@ from hespas.passes.compile import compiler_process
 
 # The modules that take longest begin first, so that both workers end with modules of a few seconds.
 LONGEST = (
-    "test_docs", "test_record", "test_options", "test_recipes_run", "test_workloads", "test_fuse",
-    "test_recipes",
-    "test_xla_optimize", "test_recipe_models", "test_recipe_stages", "test_study_programs",
-    "test_sweep_run", "test_bert", "test_eager_operators", "test_plan", "test_fuzz_programs",
-    "test_split", "test_plan_pipelines", "test_export", "test_lower", "test_quantised_products",
-    "test_plan_exhaustive", "test_work_oracle", "test_sensitivity", "test_calibrate",
-    "test_report_page", "test_maxtext", "test_model_operations", "test_validate_cases", "test_site",
-    "test_simulators_python", "test_splash_attention", "test_xla_estimator", "test_reference",
-    "test_bad_input", "test_rematerialisation", "test_sim_by_dimension", "test_measure",
-    "test_prepare_partition", "test_stale_costs", "test_measure_region", "test_collectives",
-    "test_generated", "test_plan_functions", "test_measure_dask", "test_verify", "test_sweep_dask",
-    "test_memory", "test_sim_embedded", "test_supervisor", "test_conventions",
+    "test_record", "test_lit_reach", "test_docs", "test_rewrites", "test_recipe_models",
+    "test_options", "test_recipes_run", "test_split", "test_playbooks", "test_adapters",
+    "test_stored_weights", "test_block_products", "test_xla_optimize", "test_fused_against_xla",
+    "test_sensitivity", "test_study_programs", "test_export", "test_recipes", "test_surroundings",
+    "test_plan_exhaustive", "test_simulators_python", "test_eager_operators",
+    "test_quantised_products", "test_bert", "test_cells", "test_fuse", "test_plan",
+    "test_sweep_run", "test_published_files", "test_study_serving", "test_xla_estimator",
+    "test_fuzz_programs", "test_recipe_stages", "test_study_pipeline", "test_plan_pipelines",
+    "test_site", "test_plan_functions", "test_measure", "test_bad_input", "test_workloads",
+    "test_lower", "test_work_oracle", "test_calibrate", "test_report_page", "test_maxtext",
+    "test_model_operations", "test_validate_cases", "test_splash_attention", "test_reference",
+    "test_rematerialisation", "test_prepare_partition", "test_stale_costs",
+    "test_measure_region", "test_collectives", "test_generated", "test_measure_dask", "test_verify",
+    "test_sweep_dask", "test_memory", "test_sim_embedded", "test_supervisor", "test_conventions",
     "test_sim_astra_rows", "test_prepare_trips", "test_training_options", "test_ring_attention",
-    "test_gate", "test_growth", "test_stale_facts", "test_playbooks", "test_rewrites",
-    "test_lit_reach",
-    "test_surroundings",
+    "test_gate", "test_growth", "test_stale_facts",
 )  # fmt: skip
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
 SPREAD_BY_TEST = {
-    "test_docs", "test_export", "test_fuse", "test_playbooks", "test_prepare_partition",
-    "test_record", "test_rewrites", "test_split", "test_sweep_run", "test_validate_cases",
-    "test_workloads", "test_xla_optimize",
+    "test_docs", "test_export", "test_fuse", "test_lit_reach", "test_playbooks",
+    "test_prepare_partition", "test_record", "test_rewrites", "test_split", "test_sweep_run",
+    "test_validate_cases", "test_workloads", "test_xla_optimize",
 }  # fmt: skip
 SPREAD_BY_FUNCTION = {"test_recipes_run"}
 # The second stage of CI, which takes as long as all others: what the documentation shows and

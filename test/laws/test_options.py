@@ -313,7 +313,7 @@ def check_search(outcome: SpaceOutcome) -> None:
 @pytest.mark.long
 def test_bounded_plans_find_the_best_of_all_layouts(plan_folder: Path) -> None:
     pytest.importorskip("jax")
-    for options in thin_out(list_plan_options(), 6):
+    for options in thin_out(list_plan_options(), 9):
         check_search(search_space(options, plan_folder))
 
 
