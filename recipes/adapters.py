@@ -3,7 +3,8 @@
 The product of activations with a weight is the sum of two: with the frozen weight, and with the two
 matrices of an adapter, one after the other. Only adapters have gradients and optimiser state. The
 backward pass computes the gradients of activations through both products, and no gradient of a
-frozen weight. The factor alpha / rank of an adapter is 1 here, and its input has no dropout.
+frozen weight. The factor alpha / rank of an adapter is 1 here, and its input has no dropout; with
+``separate_kernels`` both are passes over the values in each direction, without the dropout's mask.
 
 Frozen weights are stored in the type in which products read them, so that no step converts them:
 in 8 bits with one scale, or in the type of activations.

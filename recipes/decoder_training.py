@@ -56,7 +56,7 @@ from hespas.recipes.stored_weights import (
     store_weights,
 )
 from hespas.recipes.transformer import Decoder
-from hespas.recipes.transformer_layer import Mlp
+from hespas.recipes.transformer_layer import Mlp, SeparateKernels
 from hespas.support.errors import UsageError
 
 Dtype = Literal["bf16", "f16", "f32"]
@@ -170,6 +170,7 @@ class TrainingOptions:
         attention: str,
         mlp: Mlp | None = None,
         loss_metrics: int = 0,
+        separate_kernels: SeparateKernels | None = None,
     ) -> Decoder:
         """Make the layers of a training step.
 
@@ -192,6 +193,7 @@ class TrainingOptions:
             repeated_heads=self.repeated_heads,
             ring_branches=self.ring_branches,
             exchange_heads=self.exchange_heads,
+            separate_kernels=separate_kernels,
         )
 
     def make_optimiser(self, params: Any, *, eager: bool) -> AdamW | Lamb:
@@ -287,6 +289,12 @@ class DecoderOptions(StepOptions):
         bool, "pad weights whose width fsdp does not divide, as PyTorch's FSDP; else an error"
     ] = False
     eager: Annotated[bool, EAGER_HELP] = False
+    separate_kernels: Annotated[
+        SeparateKernels | None, "operators between products that have kernels of their own, and a "
+        "pass each for the dropout and the scale of adapters: Megatron Core's, or megatron_te: "
+        "without activations and the split of queries, keys and values, which TransformerEngine "
+        "fuses"
+    ] = None  # fmt: skip
     fsdp_copies: Annotated[bool, FSDP_COPIES_HELP] = False
     token_copies: Annotated[
         bool, "copies of activations around their collectives, with sequence_parallel, as PyTorch's"
@@ -314,12 +322,18 @@ def build_decoder_step(
     """
     check_mesh_axes(mesh, AXES)
     for name in (
-        "eager", "fsdp_copies", "token_copies", "ring_products", "pad_weights", "stored_products",
+        "eager", "separate_kernels", "fsdp_copies", "token_copies", "ring_products",
+        "pad_weights", "stored_products",
     ):  # fmt: skip
         if getattr(options, name) and options.partitioning != "manual":
             raise UsageError(
                 f"option '{name}' needs explicit collectives", remedy="use partitioning=manual"
             )
+    if options.eager and options.separate_kernels:
+        raise UsageError(
+            "option 'eager' runs all operators by themselves",
+            remedy="leave out separate_kernels",
+        )
     if options.stored_products and options.lora_rank:
         raise UsageError(
             "option 'stored_products' has no adapters",
@@ -340,7 +354,12 @@ def build_decoder_step(
         paddable_width=m.emb if options.partitioning == "manual" else 0,
     )
     decoder = training.make_decoder(
-        m, p, options.remat, options.attention, loss_metrics=options.loss_metrics
+        m,
+        p,
+        options.remat,
+        options.attention,
+        loss_metrics=options.loss_metrics,
+        separate_kernels=options.separate_kernels,
     )
 
     def compute_loss(params: Tree, batch: Mapping[str, jax.Array]) -> jax.Array:

@@ -55,6 +55,23 @@ def isolate_part(x: jax.Array) -> jax.Array:
     return isolate_value(x)
 
 
+@jax.custom_vjp
+def isolate_gradient(x: jax.Array) -> jax.Array:
+    """Return ``x``, whose gradient is computed and read by different kernels."""
+    return x
+
+
+def _pass_on(x: jax.Array) -> tuple[jax.Array, None]:
+    return x, None
+
+
+def _isolate_gradient(_: None, gradient: jax.Array) -> tuple[jax.Array]:
+    return (isolate_value(gradient),)
+
+
+isolate_gradient.defvjp(_pass_on, _isolate_gradient)
+
+
 def _keep_nothing(x: jax.Array) -> tuple[jax.Array, None]:
     return isolate_value(x), None
 

@@ -80,11 +80,17 @@ class AdaptedWeight:
         frozen: The weight, a ``jax.Array`` or a ``QuantisedArray``.
         down: The dimensions that the product sums over, and the rank.
         up: The rank, and the dimensions of the result.
+        is_dropped: Whether a kernel of its own computes a dropout of the input of the adapter.
+        is_scaled: Whether kernels of their own scale the result of the adapter, and add it. Those
+            of a partial result, which devices sum, are left out: NeMo scales and adds what they
+            have summed (nemo/collections/llm/peft/utils.py).
     """
 
     frozen: Any
     down: jax.Array
     up: jax.Array
+    is_dropped: bool = False
+    is_scaled: bool = False
 
 
 @dataclass(frozen=True)

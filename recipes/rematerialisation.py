@@ -28,7 +28,7 @@ from hespas.support.suggestions import suggest_nearest
 
 CONTEXT = "context"  # the output of attention, before its projection
 RESIDUAL = "residual"  # the sum of a block's input and output, if operators run one by one
-LOW_RANK = "low_rank"  # what is between the two products of an adapter
+LOW_RANK = "low_rank"  # what is between the two products of an adapter, and after its dropout
 PROBABILITIES = "probabilities"  # the softmax of scores that are stored in 16 bits
 EXPERT_BIAS = "expert_bias"  # the bias of the last product of an expert, for each row
 _HEADS = ("query_proj", "key_proj", "value_proj")

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,8 @@ from hespas.recipes.cached_attention import compute_cached_attention
 from hespas.recipes.context_chunks import restore_token_order
 from hespas.recipes.delayed_scaling import PRODUCT_SCALES, gather_delayed_weight
 from hespas.recipes.eager_operators import (
+    copy_array,
+    isolate_gradient,
     isolate_part,
     isolate_value,
     run_elementwise,
@@ -65,6 +67,11 @@ from hespas.support.errors import UsageError
 
 WeightGetter = Callable[[str], Any]  # a jax.Array or a class of quantised_products
 Mlp = Callable[[jax.Array, WeightGetter], tuple[jax.Array, jax.Array | None]]
+SeparateKernels = Literal["megatron", "megatron_te"]
+# Weights whose adapters read what the dropout before another adapter wrote
+_SHARED_INPUTS = frozenset({"wk", "wv", "gate"})
+# Weights whose products are summed over devices of ``tensor``
+_ROW_WEIGHTS = frozenset({"wo", "down"})
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,8 @@ class TransformerLayer:
         repeated_heads: Whether keys and values are copied for each head of the queries.
         ring_branches: Whether each device runs the kernels of its own chunks, see ring_attention.
         exchange_heads: Whether devices of ``context`` exchange tokens for heads, see head_exchange.
+        separate_kernels: The framework that runs operators between products as kernels of their
+            own; None if XLA fuses them. See ``runs_apart``.
     """
 
     m: DecoderModel
@@ -89,6 +98,7 @@ class TransformerLayer:
     repeated_heads: bool = False
     ring_branches: bool = False
     exchange_heads: bool = False
+    separate_kernels: SeparateKernels | None = None
 
     def __post_init__(self) -> None:
         check_attention(self.attention, self.m, self.p)
@@ -109,6 +119,21 @@ class TransformerLayer:
                 f"mesh axis 'context', {devices}, divide",
                 remedy="leave it out",
             )
+
+    @property
+    def runs_apart(self) -> bool:
+        """Whether rotations, sums and activations are kernels of their own in both passes.
+
+        Other kernels then convert their results to 8 bits. Megatron Core calls one kernel for each:
+        its own, which torch.compile makes (megatron/core/fusions/fused_bias_swiglu.py and
+        fused_bias_dropout.py), or TransformerEngine's (fused_rope.py of its attention). Those of
+        TransformerEngine that convert what they compute are norms, unless adapters read the result
+        too, and with ``use_transformer_engine_op_fuser`` (megatron_te) activations. Without its
+        ``fused_single_qkv_rope`` (megatron_te too), the gradients of queries, keys and values are
+        copied into one array (SplitAlongDim in get_query_key_value_tensors of
+        megatron/core/transformer/attention.py).
+        """
+        return self.p.eager or self.separate_kernels is not None
 
     @property
     def has_chunks(self) -> bool:
@@ -132,8 +157,18 @@ class TransformerLayer:
         def gather_layer_weight(name: str) -> Any:
             if name + ADAPTER_DOWN not in w:
                 return gather_whole_weight(name)
-            matrices = map(gather_whole_weight, (name + ADAPTER_DOWN, name + ADAPTER_UP))
-            return AdaptedWeight(gather_whole_weight(name), *matrices)
+            frozen, down, up = map(
+                gather_whole_weight, (name, name + ADAPTER_DOWN, name + ADAPTER_UP)
+            )
+            is_apart = self.separate_kernels is not None
+            is_part = name in _ROW_WEIGHTS and bool(self.p.get_split_axes("tensor"))
+            return AdaptedWeight(
+                frozen,
+                down,
+                up,
+                is_dropped=is_apart and name not in _SHARED_INPUTS,
+                is_scaled=is_apart and not is_part,
+            )
 
         def gather_whole_weight(name: str) -> Any:
             if isinstance(self.scheme, ProductScheme) and name + PRODUCT_SCALES in w:
@@ -196,7 +231,8 @@ class TransformerLayer:
         get = self.make_getter(w)
         x = checkpoint_name(x, "decoder_layer_input")
         h = x if self.m.norms_after_sums else self._normalise(x, get, "attention_norm")
-        h = self._gather_tokens(checkpoint_name(h, "attention_input"))
+        h = self._isolate_norm(checkpoint_name(h, "attention_input"), w, "wq")
+        h = self._gather_tokens(h)
         q, k, v = self._project_heads(h, get, inputs, encoded)
         if cache is not None:
             k, v = cache(k, v)
@@ -220,7 +256,7 @@ class TransformerLayer:
         """
         get = self.make_getter(w)
         h = x if self.m.norms_after_sums else self._normalise(x, get, "mlp_norm")
-        h = checkpoint_name(h, "mlp_input")
+        h = self._isolate_norm(checkpoint_name(h, "mlp_input"), w, "up")
         if self.mlp is not None and "router" in w:
             out, extra = self.mlp(h, get)
             out = self.p.reduce_row_output(out)
@@ -231,17 +267,28 @@ class TransformerLayer:
         return self._add_residual(x, out, get, "mlp_norm"), extra
 
     def _run_operator(self, operator: Callable[..., jax.Array], *inputs: jax.Array) -> jax.Array:
-        return run_operator(self.p.eager, operator, *inputs)
+        return run_operator(self.runs_apart, operator, *inputs)
 
     def _normalise(self, x: jax.Array, get: WeightGetter, name: str) -> jax.Array:
-        return self._run_operator(lambda x: apply_norm(x, self.m, get, name), x)
+        x = isolate_value(x) if self.runs_apart else x
+        normalised = apply_norm(x, self.m, get, name)
+        return isolate_value(normalised) if self.p.eager else normalised
+
+    def _isolate_norm(self, h: jax.Array, w: Tree, weight: str) -> jax.Array:
+        """Keep a norm from converting its result, which the adapter of a weight reads too.
+
+        TransformerEngine then converts it by another kernel (with_quantized_norm of
+        transformer_engine/pytorch/module/layernorm_linear.py).
+        """
+        is_read = weight + ADAPTER_DOWN in w
+        return isolate_value(h) if self.separate_kernels and is_read else h
 
     def _add_residual(
         self, x: jax.Array, out: jax.Array, get: WeightGetter, norm: str
     ) -> jax.Array:
         """Add the output of a block to its input, and normalise the sum if norms follow sums."""
         x = self._run_operator(jnp.add, x, out)
-        x = checkpoint_name(x, RESIDUAL) if self.p.eager else x
+        x = checkpoint_name(x, RESIDUAL) if self.runs_apart else x
         return self._normalise(x, get, norm) if self.m.norms_after_sums else x
 
     def _project_heads(
@@ -283,7 +330,9 @@ class TransformerLayer:
         """
         weight = get(name)
         if isinstance(x, TokenParts) or not (self.p.eager and isinstance(weight, jax.Array)):
-            return self._add_bias(self.multiply_weight("bse,ehd->bshd", x, weight), get, name)
+            heads = self.multiply_weight("bse,ehd->bshd", x, weight)
+            heads = self._add_bias(heads, get, name)
+            return isolate_part(heads) if self.separate_kernels == "megatron" else heads
         flat = weight.reshape(weight.shape[0], -1)
         heads = self.multiply_weight("bse,ef->bsf", x, flat)
         if self.m.has_bias(name):
@@ -309,13 +358,22 @@ class TransformerLayer:
 
         if self.m.gated:
             gate, up = project_input("gate", "mlpwi_0"), project_input("up", "mlpwi_1")
-            gate_up = functools.partial(apply_gate, self.m)
-            hidden = run_elementwise(self.p.eager, gate_up, gate, up)
+            hidden = self._activate(functools.partial(apply_gate, self.m), gate, up)
         else:
             activation = ACTIVATIONS[self.m.activation]
-            hidden = run_elementwise(self.p.eager, activation, project_input("up", "mlpwi"))
+            hidden = self._activate(activation, project_input("up", "mlpwi"))
         hidden = checkpoint_name(hidden, "mlp_hidden")
         return self._multiply_rows("bsf,fe->bse", hidden, get("down"))
+
+    def _activate(self, activation: Callable[..., jax.Array], *inputs: jax.Array) -> jax.Array:
+        """Apply an activation, by kernels of its own unless XLA or TransformerEngine fuses it.
+
+        Its inputs are not kept apart from products, which are library calls. So no kernel joins
+        the parts of the tokens before it; TransformerEngine's products write them in their places.
+        """
+        if self.separate_kernels != "megatron":
+            return run_elementwise(self.p.eager, activation, *inputs)
+        return isolate_value(jax.checkpoint(activation)(*map(isolate_gradient, inputs)))
 
     def multiply_weight(self, formula: str, x: jax.Array | TokenParts, weight: Any) -> jax.Array:
         """Multiply activations by a weight of a layer, by a formula of ``jnp.einsum``."""
@@ -324,8 +382,11 @@ class TransformerLayer:
         if not isinstance(weight, AdaptedWeight):
             return multiply_weight(self.scheme, formula, x, weight)
         product = multiply_weight(self.scheme, formula, x, weight.frozen)
+        x = checkpoint_name(copy_array(x), LOW_RANK) if weight.is_dropped else x
         change = multiply_adapter(formula, x, weight, lambda low: checkpoint_name(low, LOW_RANK))
-        return self._run_operator(jnp.add, product, change)
+        if weight.is_scaled:
+            change = copy_array(change)  # the product with alpha / rank
+        return run_operator(self.p.eager or weight.is_scaled, jnp.add, product, change)
 
     def _multiply_parts(
         self, formula: str, parts: Sequence[jax.Array], weight: Any

@@ -114,7 +114,8 @@ products read it: with `products`, those of layers in 8 bits with one scale, the
 `compute_dtype`. The mesh divides frozen weights as trained ones, and an adapter as the dimensions
 that it shares with its weight. `zero1`, `accumulate`, `weights_dtype` and the collectives of
 gradients concern adapters alone. The inputs of adapters have no dropout, and their factor
-alpha / rank is 1.
+alpha / rank is 1; with `separate_kernels` each is a pass over the values in both directions, the
+dropout without its mask.
 
 `parameters` counts the weights of the model and the adapters. `flops_per_step` counts three times
 the forward pass without the gradients of frozen weights.

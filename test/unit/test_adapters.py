@@ -13,6 +13,7 @@ from support.recipe_runs import arrays, assert_close, jitted
 
 from hespas import frontends, passes
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import FUSION
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.model_operations import count_model_flops
 from hespas.passes.base import PassRun
@@ -81,7 +82,15 @@ STEPS = [  # CI takes every second
     ({"context": 2, "tensor": 2}, {"sequence_parallel": True, "ring_products": True}),
     ({"data": 2, "tensor": 2}, {"zero1": True, "checked_gradients": True}),
     ({"fsdp": 2}, {"eager": True, "remat": "eager_weights"}),
-]
+    (
+        {"data": 2, "tensor": 2},
+        {
+            "separate_kernels": "megatron_te", "sequence_parallel": True, "ring_products": True,
+            "zero1": True,
+        },
+    ),
+    ({"data": 2}, {"separate_kernels": "megatron", "remat": "eager"}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -135,6 +144,25 @@ def collect_products(program, platform="cpu"):
     return products
 
 
+def collect_kernels(program, platform):
+    """The ops of each kernel after ``--fuse``, and the types of the elements of its results."""
+    module = frontends.from_jax(lower_exportable(program, platform))
+    passes.run_pipeline(module, "prepare,fuse", PassRun(note=lambda _: None))
+    kernels = []
+
+    def visit(op):
+        if op.name != FUSION:
+            return ir.WalkResult.ADVANCE
+        names = set()
+        op.walk(lambda inner: (names.add(inner.name), ir.WalkResult.ADVANCE)[1])
+        types = [str(ir.RankedTensorType(x.type).element_type) for x in op.results]
+        kernels.append((names, types))
+        return ir.WalkResult.SKIP
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return kernels
+
+
 @pytest.mark.parametrize("targets", ["attention", "all"])
 @pytest.mark.parametrize("products", [None, "fp8", "fp8_static", "fp8_te"])
 def test_frozen_weights_have_no_gradient(targets, products):
@@ -152,6 +180,25 @@ def test_frozen_weights_have_no_gradient(targets, products):
     narrow = [operands for operands in found if "f8" in operands[0][0]]
     assert len(narrow) == (2 * weights - 3 if products else 0)
     assert all("f8" in right for operands in narrow for right, _ in operands)
+
+
+@pytest.mark.parametrize(
+    ("separate", "converts", "norms"),
+    [(None, True, 2 * LAYERS), ("megatron", False, LAYERS), ("megatron_te", True, LAYERS)],
+)
+def test_separate_kernels_leave_conversions_to_other_kernels(separate, converts, norms):
+    """Norms that adapters read convert nothing; activations do if TransformerEngine fuses them."""
+    program = build_adapted(
+        {}, 1, sequence=256, head_dim=64, attention="cudnn", compute_dtype="bf16", remat="eager",
+        lora_targets="attention", products="fp8_te", separate_kernels=separate,
+    )  # fmt: skip
+    kernels = collect_kernels(program, "cuda")
+    narrow = [names for names, types in kernels if any("f8" in x for x in types)]
+    forward = [names for names, types in kernels if any("f8E4M3" in x for x in types)]
+    # The gradient of an activation computes it again.
+    activations = sum("stablehlo.exponential" in names for names in narrow)
+    assert activations == (2 * LAYERS if converts else 0)
+    assert sum("stablehlo.rsqrt" in names for names in forward) == norms
 
 
 @pytest.mark.parametrize("targets", ["attention", "all"])

@@ -22,6 +22,7 @@ from hespas.passes.pipeline import run_pipeline
 from hespas.recipes import gpt, moe
 from hespas.recipes.eager_operators import (
     copy_array,
+    isolate_gradient,
     isolate_part,
     run_elementwise,
     run_operator,
@@ -93,6 +94,18 @@ def test_gradients_of_parts_are_copied():
     assert_close(differentiate(x), differentiate_plainly(x), 1e-6)
     text = str(from_jax(jax.jit(differentiate).lower(x)))
     assert text.count("stablehlo.optimization_barrier") == 4
+
+
+def test_only_a_gradient_is_apart():
+    def compute(x):
+        return jnp.tanh(isolate_gradient(x)) * 2
+
+    def count_barriers(function):
+        text = str(from_jax(jax.jit(function).lower(jnp.ones(8))))
+        return text.count("stablehlo.optimization_barrier")
+
+    assert count_barriers(compute) == 0
+    assert count_barriers(jax.grad(lambda x: jnp.sum(compute(x)))) == 1
 
 
 STEPS = 3
@@ -340,6 +353,7 @@ def test_metrics_read_the_logits_again():
     ("options", "text"),
     [
         ({"partitioning": "auto"}, "partitioning=manual"),
+        ({"separate_kernels": "megatron"}, "leave out separate_kernels"),
         ({"optimiser": "lamb"}, "use adamw"),
         ({"loss_metrics": -1}, "use 0 or more"),
     ],

@@ -136,7 +136,7 @@ def test_stages_have_the_options_of_their_model(name: str) -> None:
     )  # fmt: skip
     of_steps = {
         "partitioning", "fsdp_copies", "token_copies", "loss_metrics", "pad_weights",
-        "lora_rank", "lora_targets", "spread_weights",
+        "lora_rank", "lora_targets", "spread_weights", "separate_kernels",
     }  # fmt: skip
     assert whole.keys() - stage.keys() <= of_steps
     shared = whole.keys() & stage.keys() - {"mesh", "model"}
