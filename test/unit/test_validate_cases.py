@@ -666,6 +666,30 @@ def test_mlperf_rows_divide_attention_as_their_implementation(source, hardware, 
     assert any("cp_comm_type" in text for text in plan.assumptions) == (option == "exchange_heads")
 
 
+@pytest.mark.parametrize(
+    ("source", "hardware", "separate"),
+    [
+        ("v5.1@441d65f44 NVIDIA/results", "GB300_NVL72", "megatron_te"),
+        ("v5.1@441d65f44 Cisco/results", "H100_80GB_SXM", "megatron"),
+        ("v5.1@441d65f44 AMD/results", "MI350X", None),
+        ("v5.0@0fdc28f01 Oracle/results", "GB200_NVL72", "megatron"),
+        ("v5.0@0fdc28f01 Dell/results", "H200_141GB_SXM", "megatron"),
+        ("v4.1@b87b9e396 NVIDIA/results", "B200_180GB", "megatron"),
+        ("v4.0@6fe954378 NVIDIA/results", "H100_80GB_SXM", "megatron"),
+    ],
+)
+def test_mlperf_rows_run_operators_as_their_implementation(source, hardware, separate):
+    plan = plan_case(
+        8, model="llama2-70b-lora", source=f"mlcommons/training_results_{source}",
+        framework="NeMo/Megatron-Core + TransformerEngine", precision="fp8 (TE)",
+        notes="LoRA rank 16 on attention (qkv and dense)", hardware=hardware,
+        parallelism="dp=8;zero1", per_device_batch="1",
+    )  # fmt: skip
+    assert plan.workload.options.get("separate_kernels") == separate
+    stated = [text for text in plan.assumptions if "kernels of their own" in text]
+    assert len(stated) == (separate is not None)
+
+
 def test_layers_are_a_loop_unless_the_row_says_otherwise():
     assert plan_case(notes="2 A3 VM(s); scan_layers False").workload.options["scan"] == "false"
     assert plan_case(framework="MaxText (JAX), scan off").workload.options["scan"] == "false"

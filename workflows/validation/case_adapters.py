@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hespas.frontends.export.program_source import DENSE_DECODERS
 from hespas.workflows.validation.case_meshes import read_stage_counts
+from hespas.workflows.validation.case_mlperf import find_mlperf_implementation
 from hespas.workflows.validation.case_precisions import DELAYED_SCALES
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _RANK = re.compile(r"\brank[ =:]*(\d+)\b|\b(?:lora_)?r[=:]\s?(\d+)\b")
 _ALL = re.compile(r"\b(?:all|every) (?:linear|projections?|modules)|\blinear layers\b|\*_proj")
 _ATTENTION = re.compile(r"\bon (?:the )?attention\b|\bqkv\b")
 _AUTOMODEL = re.compile(r"\bautomodel\b")
-_OWN_PROJECTIONS = "queries, keys and values have adapters of their own, without dropout"
+_OWN_PROJECTIONS = "queries, keys and values have adapters of their own"
 
 
 def choose_adapters(
@@ -49,7 +50,10 @@ def choose_adapters(
     if not rank or not targets:
         outcome.reasons["model"] = "adapters (LoRA) whose rank and projections are not stated"
         return {}
-    outcome.assumptions.append(_OWN_PROJECTIONS)
+    implementation = find_mlperf_implementation(case)
+    has_dropout = implementation is not None and implementation.separate_kernels
+    dropout = "whose dropout has no mask" if has_dropout else "without dropout"
+    outcome.assumptions.append(f"{_OWN_PROJECTIONS}, {dropout}")
     if DELAYED_SCALES in outcome.assumptions:  # whose weights no microbatch converts
         outcome.assumptions.remove(DELAYED_SCALES)
         outcome.assumptions.append("scales of fp8 are known; frozen weights are stored in 8 bits")

@@ -156,6 +156,7 @@ def choose_operator_options(outcome: CaseOutcome, precision: Mapping[str, str]) 
         layer |= _choose_context_attention(outcome)
     if read_stage_counts(case)[0] > 1:
         return layer
+    layer |= _choose_separate_kernels(outcome)
     runs_alone = framework.is_unfused and not _is_compiled(case)
     has_copies = framework.name in (TORCHTITAN, AUTOMODEL) or "fsdp2" in text
     options = {}
@@ -197,6 +198,20 @@ def _choose_context_attention(outcome: CaseOutcome) -> dict[str, str]:
         f"{implementation.file})"
     )
     return {"exchange_heads": "true"}
+
+
+def _choose_separate_kernels(outcome: CaseOutcome) -> dict[str, str]:
+    """Return the option for operators between products that Megatron Core runs one by one."""
+    implementation = find_mlperf_implementation(outcome.case)
+    if implementation is None or not implementation.separate_kernels:
+        return {}
+    is_te = implementation.separate_kernels == "megatron_te"
+    outcome.assumptions.append(
+        "operators between products are kernels of their own"
+        + (", but activations and the split of queries, keys and values" if is_te else "")
+        + f" (implementation of {implementation.file})"
+    )
+    return {"separate_kernels": implementation.separate_kernels}
 
 
 def _is_compiled(case: TrainingCase) -> bool:

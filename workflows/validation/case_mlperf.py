@@ -28,6 +28,9 @@ class MlperfImplementation:
             a2a), where TransformerEngine's default is a ring.
         has_narrow_attention: Whether attention is computed in 8 bits (``FP8_DPA`` of its
             config_common.sh is 1).
+        separate_kernels: The option of this name: ``megatron``, or ``megatron_te`` where
+            TransformerEngine fuses activations and rotations (``USE_TE_OPS`` and
+            ``FUSED_SINGLE_QKV_ROPE`` of its config_common.sh are 1).
     """
 
     words: str
@@ -35,9 +38,11 @@ class MlperfImplementation:
     has_current_scales: bool = False
     exchanges_heads: bool = False
     has_narrow_attention: bool = False
+    separate_kernels: str = ""
 
 
 _BLACKWELL = r"\bg?b[23]00"
+_LORA = "NVIDIA/benchmarks/llama2_70b_lora/implementations"
 # Cisco's rows of H100 in round 5.1 have files of their own without both settings: FP8_RECIPE is
 # delayed in its conf/custom.yaml, as in AMD's src/train.py.
 _IMPLEMENTATIONS = (
@@ -47,24 +52,44 @@ _IMPLEMENTATIONS = (
         has_current_scales=True,
     ),
     MlperfImplementation(
-        rf"lora.*training_results_v5\.[01].*{_BLACKWELL}",
-        "NVIDIA/benchmarks/llama2_70b_lora/implementations/*/conf/"
-        "megatron_gpt_peft_tuning_config.yaml",
+        rf"lora.*training_results_v5\.1.*{_BLACKWELL}",
+        f"{_LORA}/nemo/conf/megatron_gpt_peft_tuning_config.yaml",
         exchanges_heads=True,
         has_narrow_attention=True,
+        separate_kernels="megatron_te",
+    ),
+    MlperfImplementation(
+        rf"lora.*training_results_v5\.0.*{_BLACKWELL}",
+        f"{_LORA}/*/conf/megatron_gpt_peft_tuning_config.yaml",
+        exchanges_heads=True,
+        has_narrow_attention=True,
+        separate_kernels="megatron",
     ),
     MlperfImplementation(
         rf"lora.*training_results_v4\.1.*{_BLACKWELL}",
-        "NVIDIA/benchmarks/llama2_70b_lora/implementations/b200_preview_nemo/conf/"
-        "megatron_gpt_peft_tuning_config.yaml",
+        f"{_LORA}/b200_preview_nemo/conf/megatron_gpt_peft_tuning_config.yaml",
         exchanges_heads=True,
         has_narrow_attention=True,
+        separate_kernels="megatron",
     ),
     MlperfImplementation(
         r"lora.*training_results_v5\.0\S* dell/.*\bh200",
         "Dell/benchmarks/llama2_70b_lora/implementations/nemo/conf/"
         "megatron_gpt_peft_tuning_config.yaml",
         exchanges_heads=True,
+        separate_kernels="megatron",
+    ),
+    # bias_activation_fusion and apply_rope_fusion are true in all of these.
+    MlperfImplementation(
+        r"lora.*training_results_v4\.[01].*\b(?:h100|h200|l40s)",
+        f"{_LORA}/*/conf/megatron_gpt_peft_tuning_config.yaml",
+        separate_kernels="megatron",
+    ),
+    MlperfImplementation(
+        r"lora.*training_results_v5\.1\S* cisco/.*\bh100",
+        "Cisco/benchmarks/llama2_70b_lora/implementations/nemo/conf/"
+        "megatron_gpt_peft_tuning_config.yaml",
+        separate_kernels="megatron",
     ),
 )
 
