@@ -14,7 +14,7 @@
 // CHECK: stablehlo.dot {{.*}}latency_ns = [[T]]
 // UNLIMITED: stablehlo.dot {{.*}}bound = "compute"
 // OWN: stablehlo.dot {{.*}}kernel_class = "product.bf16"
-// RATES: error: {{.*}}tflops needs one rate for each pair of queries and head_size
+// RATES: error: {{.*}}tflops needs one number for each pair of queries and head_size
 func.func @main(%x: tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
   %0 = stablehlo.dot %x, %x : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
   return %0 : tensor<8192x8192xbf16>
