@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from hespas.dialects.op_kinds import RAGGED_ROWS
@@ -23,6 +24,7 @@ from hespas.recipes.layer_ops import ACTIVATIONS, apply_gate
 from hespas.recipes.layer_weights import BIAS
 from hespas.recipes.parallel import TOKENS, MeshParallelism
 from hespas.recipes.quantised_products import Scheme, multiply_weight
+from hespas.recipes.rematerialisation import EXPERT_RESULTS, ROUTER_SCORES
 from hespas.recipes.transformer_layer import Mlp, WeightGetter
 from hespas.support.errors import UsageError
 
@@ -166,6 +168,7 @@ def make_expert_mlp(
         scores = jnp.einsum("te,en->tn", tokens, get("router"), preferred_element_type=jnp.float32)
         if m.biases:
             scores = scores + get("router" + BIAS)
+        scores = checkpoint_name(scores, ROUTER_SCORES)
         experts, shares = route_tokens(m, scores)
         x = p.prepare_column_input(h).reshape(-1, m.emb)
         hot = jax.nn.one_hot(experts.reshape(-1), m.experts, dtype=jnp.int32)
@@ -180,7 +183,7 @@ def make_expert_mlp(
                 rows = _run_sorted_tokens(m, p, x, experts.reshape(-1), hot, get)
             else:
                 rows = _run_exchanged_tokens(m, p, x, experts.reshape(-1), hot, get, room, scheme)
-            rows = rows.reshape(-1, m.top_k, m.emb)
+            rows = checkpoint_name(rows.reshape(-1, m.top_k, m.emb), EXPERT_RESULTS)
             out = jnp.einsum("tke,tk->te", rows, shares.astype(h.dtype))
         if m.shared_experts:
             out = out + _run_shared_experts(m, x, get, scheme)
@@ -287,7 +290,7 @@ def _run_masked_tokens(
     is_sent = (masks != 0).astype(x.dtype)
     sent = multiply_weight(scheme, "bse,bsnc->nbce", x, is_sent)
     back = _run_experts_elsewhere(m, p, sent.reshape(m.experts, -1, m.emb), get, scheme)
-    back = back.reshape(sent.shape)
+    back = checkpoint_name(back.reshape(sent.shape), EXPERT_RESULTS)
     return multiply_weight(scheme, "nbce,bsnc->bse", back, masks).reshape(-1, m.emb)
 
 
@@ -317,8 +320,15 @@ def _run_experts(
         product = multiply_weight(scheme, formula, x, get(name))
         return product + _get_expert_bias(p, get, name)[:, None] if m.biases else product
 
+    x = checkpoint_name(x, "mlp_input")
     gate, up = (multiply("nce,nef->ncf", x, name) for name in ("gate", "up"))
-    return multiply("ncf,nfe->nce", apply_gate(m, gate, up), "down")
+    return multiply("ncf,nfe->nce", _activate_products(m, gate, up), "down")
+
+
+def _activate_products(m: DecoderModel, gate: jax.Array, up: jax.Array) -> jax.Array:
+    """Apply the activation to the products of experts, with the names of those of dense layers."""
+    gate, up = checkpoint_name(gate, "mlpwi_0"), checkpoint_name(up, "mlpwi_1")
+    return checkpoint_name(apply_gate(m, gate, up), "mlp_hidden")
 
 
 def _run_sorted_tokens(
@@ -357,8 +367,9 @@ def _run_grouped_rows(
             return product
         return product + jnp.take(_get_expert_bias(p, get, name), owners, axis=0)
 
+    rows = checkpoint_name(rows, "mlp_input")
     gate, up = multiply(rows, "gate"), multiply(rows, "up")
-    return multiply(apply_gate(m, gate, up), "down")
+    return multiply(_activate_products(m, gate, up), "down")
 
 
 def _run_ragged_tokens(
@@ -432,10 +443,10 @@ def _run_shared_experts(
     If ``is_eager``, the activation and its product are a kernel each, as in MLP of
     NVIDIA-NeMo/Automodel@36044ad nemo_automodel/components/moe/layers.py.
     """
-    gate = multiply_weight(scheme, "te,ef->tf", x, get("shared_gate"))
-    up = multiply_weight(scheme, "te,ef->tf", x, get("shared_up"))
+    gate = checkpoint_name(multiply_weight(scheme, "te,ef->tf", x, get("shared_gate")), "mlpwi_0")
+    up = checkpoint_name(multiply_weight(scheme, "te,ef->tf", x, get("shared_up")), "mlpwi_1")
     active = run_elementwise(is_eager, ACTIVATIONS[m.activation], gate)
-    hidden = run_operator(is_eager, jnp.multiply, active, up)
+    hidden = checkpoint_name(run_operator(is_eager, jnp.multiply, active, up), "mlp_hidden")
     return multiply_weight(scheme, "tf,fe->te", hidden, get("shared_down"))
 
 

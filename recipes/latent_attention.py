@@ -10,11 +10,13 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 
 from hespas.recipes.attention_ops import Rotation, apply_rotation
 from hespas.recipes.eager_operators import run_operator
 from hespas.recipes.language_models import DecoderModel
 from hespas.recipes.layer_ops import apply_norm
+from hespas.recipes.rematerialisation import LATENT
 
 
 def project_latent_heads(
@@ -39,7 +41,9 @@ def project_latent_heads(
         return run_operator(is_eager, lambda *parts: jnp.concatenate(parts, axis=-1), x, position)
 
     def normalise(x: jax.Array, name: str) -> jax.Array:
-        return run_operator(is_eager, lambda x: apply_norm(x, m, get, name), x)
+        x = checkpoint_name(x, LATENT)
+        normed = run_operator(is_eager, lambda x: apply_norm(x, m, get, name), x)
+        return checkpoint_name(normed, LATENT)
 
     if m.query_rank:
         latent = normalise(jnp.einsum("bse,er->bsr", h, get("wq_down")), "query_norm")

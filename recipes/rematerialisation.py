@@ -30,11 +30,15 @@ CONTEXT = "context"  # the output of attention, before its projection
 RESIDUAL = "residual"  # the sum of a block's input and output, if operators run one by one
 LOW_RANK = "low_rank"  # what is between the two products of an adapter, and after its dropout
 PROBABILITIES = "probabilities"  # the softmax of scores that are stored in 16 bits
+LATENT = "latent"  # what the norms of latent attention read and make
+ROUTER_SCORES = "router_scores"
+EXPERT_RESULTS = "expert_results"  # of each chosen expert of a token, before they are added
 EXPERT_BIAS = "expert_bias"  # the bias of the last product of an expert, for each row
 _HEADS = ("query_proj", "key_proj", "value_proj")
 _EAGER_NAMES = (
     RECEIVED, *_HEADS, PROBABILITIES, CONTEXT, RESIDUAL, LOW_RANK, "attention_input", "out_proj",
-    "mlp_input", "mlpwi", "mlpwi_0", "mlpwi_1", "mlp_hidden", EXPERT_BIAS, QUANTISED,
+    "mlp_input", "mlpwi", "mlpwi_0", "mlpwi_1", "mlp_hidden", LATENT, ROUTER_SCORES,
+    EXPERT_RESULTS, EXPERT_BIAS, QUANTISED,
 )  # fmt: skip
 _SAVED_NAMES: dict[str, tuple[str, ...]] = {
     "minimal_with_context": (RECEIVED, CONTEXT),

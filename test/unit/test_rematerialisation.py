@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,8 @@ from hespas.dialects.mlir import get_call_target, ir
 from hespas.dialects.op_kinds import FETCH_CALL_TARGET, OFFLOAD_CALL_TARGET
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.passes.base import PassRun
-from hespas.recipes import llama
+from hespas.recipes import llama, moe
+from hespas.recipes.published_models import MODELS
 from hespas.recipes.rematerialisation import choose_policy, list_layer_policies
 from hespas.support.errors import UsageError
 
@@ -125,3 +128,18 @@ def test_unknown_names_are_refused():
         llama.build(model="tiny", mesh={}, remat="contxt,mlpwo")
     with pytest.raises(UsageError, match="lists the policy 'minimal' among activations"):
         llama.build(model="tiny", mesh={}, remat="minimal,mlpwo")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dispatch", ["capacity", "dropless", "ragged"])
+def test_eager_layers_with_experts_compute_no_product_again_but_that_of_scores(dispatch):
+    """Of attention by products, which stores the probabilities alone."""
+
+    def count_products(remat):
+        program = moe.build(
+            mesh={}, model="tiny-deepseek", sequence=16, batch=4, scan=False, dispatch=dispatch,
+            remat=remat,
+        )  # fmt: skip
+        return len(re.findall(r"dot_general|ragged_dot", lower_exportable(program).as_text()))
+
+    assert count_products("eager") - count_products("none") == MODELS["tiny-deepseek"].layers
