@@ -35,7 +35,7 @@ from hespas.dialects.attrs import (
     SplitAttr,
     TargetAttr,
 )
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import find_attribute, ir
 from hespas.dialects.op_kinds import MAYBE_COLLECTIVE, TERMINATORS, is_collective, name_in_both
 from hespas.dialects.program_facts import read_program_facts
 from hespas.support.errors import HespasError
@@ -108,15 +108,19 @@ class _AttributeVerifier:
 
     def read_record(self, op: ir.Operation, name: str) -> AttrRecord:
         """Return the record on an op; equal attributes are parsed once, if no op completes them."""
+        attr = _read_attribute(op, name)
         if any(declared.is_derived for declared in list_attr_fields(BY_NAME[name])):
-            return BY_NAME[name].from_dictionary_attr(op.attributes[name], op)
-        key = (name, op.attributes[name])
+            return BY_NAME[name].from_dictionary_attr(attr, op)
+        key = (name, attr)
         if key not in self.parsed:
-            self.parsed[key] = BY_NAME[name].from_dictionary_attr(key[1], op)
+            self.parsed[key] = BY_NAME[name].from_dictionary_attr(attr, op)
         return self.parsed[key]
 
     def check_module_attributes(self) -> None:
         op = self.module.operation
+        for name in op.attributes:
+            if name in MODULE_ATTRS:
+                _read_attribute(op, name)
         target = TargetAttr.read_from_op(op)
         if target is not None:
             self.device_count = target.devices
@@ -202,9 +206,17 @@ class _AttributeVerifier:
         self.check_device_ids(comm.pairs, CommAttr.NAME, op)
 
 
+def _read_attribute(op: ir.Operation, name: str) -> ir.Attribute:
+    """Return an attribute of an op that has it; raises HespasError for a location."""
+    attr = find_attribute(op, name)
+    if attr is None:
+        raise HespasError(f"{name} is a location, no value of hespas", op=op, remedy="remove it")
+    return attr
+
+
 def _check_kind(name: str, op: ir.Operation) -> None:
     """Raise HespasError if an attribute that is no record has another type than its own."""
-    attr, kind = op.attributes[name], PLAIN[name].kind
+    attr, kind = _read_attribute(op, name), PLAIN[name].kind
     match kind:
         case "an i64":
             is_right = isinstance(attr, ir.IntegerAttr) and str(attr.type) == "i64"

@@ -41,6 +41,7 @@ from hespas.dialects.mlir import (
     register_passes,
     replace_module_body,
     replace_results,
+    require_kind,
     select_ops,
     write_boundary_items,
 )
@@ -224,7 +225,7 @@ def _has_dividing_sharding(op: ir.Operation) -> bool:
     """Return whether a sharding of an op, or of a function's boundary, divides a value."""
     if op.name == "func.func":
         return any(map(_is_dividing_sharding, _collect_boundary_shardings(op)))
-    return any(map(_is_dividing_sharding, _list_shardings(op.attributes, SHARDING_KEYS)))
+    return any(map(_is_dividing_sharding, _list_shardings(op, op.attributes, SHARDING_KEYS)))
 
 
 def _refuse_costs(module: ir.Module) -> None:
@@ -451,7 +452,7 @@ def _list_single_device_ops(module: ir.Module, census: ModuleCensus) -> list[ir.
         if op.name in CUSTOM_CALLS and get_call_target(op) not in PARTITIONER_CALL_TARGETS:
             continue
         keys = ("sharding",) if op.name in SHARDY_CONSTRAINTS else SHARDING_ATTRS
-        if any(map(is_maximal, _list_shardings(op.attributes, keys))):
+        if any(map(is_maximal, _list_shardings(op, op.attributes, keys))):
             found.append(op)
     return found
 
@@ -486,7 +487,7 @@ def _count_boundary_values(entry: ir.Operation, name: str) -> int:
 def _collect_boundary_shardings(entry: ir.Operation) -> set[str]:
     """Collect the shardings of the entry's arguments and results."""
     rows = [attrs for name in BOUNDARY for attrs in read_boundary_attrs(entry, name)]
-    return {text for attrs in rows for text in _list_shardings(attrs)}
+    return {text for attrs in rows for text in _list_shardings(entry, attrs)}
 
 
 def _collect_shardings(module: ir.Module, census: ModuleCensus) -> set[str]:
@@ -497,14 +498,31 @@ def _collect_shardings(module: ir.Module, census: ModuleCensus) -> set[str]:
     # Those of ops say nothing in a program for one partition.
     if collect_meshes(module) or read_stated_count(module, NUM_PARTITIONS) != 1:
         for op in census.list_sharded_ops():
-            shardings.update(_list_shardings(op.attributes))
+            shardings.update(_list_shardings(op, op.attributes))
     return shardings
 
 
-def _list_shardings(attributes: Any, keys: Sequence[str] = SHARDING_ATTRS) -> list[str]:
-    """List the shardings under some keys among attributes, as text."""
-    found = [attributes[key] for key in keys if key in attributes]
-    return [decode_string_attr(a) if isinstance(a, ir.StringAttr) else str(a) for a in found]
+def _list_shardings(
+    op: ir.Operation, attributes: Any, keys: Sequence[str] = SHARDING_ATTRS
+) -> list[str]:
+    """List the shardings under some keys among attributes of an op, or of its boundary, as text.
+
+    Raises:
+        HespasError: One is of a kind that no sharding has.
+    """
+    shardings: list[str] = []
+    for key in keys:
+        if key not in attributes:
+            continue
+        try:
+            attr = attributes[key]
+        except TypeError:  # the bindings cannot represent locations that are attributes
+            remedy = "correct it, or remove it"
+            raise HespasError(f"{key} is a location, no sharding", op=op, remedy=remedy) from None
+        if key == HLO_SHARDING:
+            attr = require_kind(attr, ir.StringAttr, key, op)
+        shardings.append(decode_string_attr(attr) if isinstance(attr, ir.StringAttr) else str(attr))
+    return shardings
 
 
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
@@ -609,7 +627,7 @@ def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operat
     sharded = [
         i
         for i, attr in enumerate(read_boundary_attrs(old, "arg_attrs"))
-        if any(map(_is_dividing_sharding, _list_shardings(attr)))
+        if any(map(_is_dividing_sharding, _list_shardings(old, attr)))
     ]
     if sharded and len(before) == len(after) and all(before[i] == after[i] for i in sharded):
         raise _to_partition_error(module, f"the sharding of argument {sharded[0]} has no effect")

@@ -44,6 +44,35 @@ module @number attributes {mhlo.num_partitions = 2 : i32} {
 
 // -----
 
+module @only_number attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    // expected-error @+1 {{mhlo.sharding is 3 : i32, no string; correct it, or remove it}}
+    %0 = stablehlo.tanh %x {mhlo.sharding = 3 : i32} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+module @location attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    // expected-error @+1 {{mhlo.sharding is a location, no sharding; correct it, or remove it}}
+    %0 = stablehlo.tanh %x {mhlo.sharding = loc("x")} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+module @argument_location attributes {mhlo.num_partitions = 2 : i32} {
+  // expected-error @+1 {{mhlo.sharding is a location, no sharding; correct it, or remove it}}
+  func.func @main(%x: tensor<8x8xf32> {mhlo.sharding = loc("x")}) -> tensor<8x8xf32> {
+    return %x : tensor<8x8xf32>
+  }
+}
+
+// -----
+
 /// What the partitioner has left behind is not read.
 
 module @left_behind attributes {mhlo.is_dynamic = false} {
