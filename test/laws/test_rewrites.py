@@ -21,12 +21,13 @@ from support.random_layouts import render_layout_program
 
 from hespas import passes
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.op_kinds import find_entry_function
+from hespas.dialects.op_kinds import FETCH_CALL_TARGET, OFFLOAD_CALL_TARGET, find_entry_function
 from hespas.passes.registry import FOLDERS
 from hespas.support.errors import HespasError
 
 LIT = ROOT / "test" / "lit"
 # The CPU has none of these as ops: ragged products, scans, copies to the host.
+HOST_COPIES = (OFFLOAD_CALL_TARGET, FETCH_CALL_TARGET)
 NEVER_RUN = {"expand-ragged-products", "expand-scans", "overlap-transfers"}
 NIGHTLY = {"overlap-collectives"}  # its products are long enough to hide collectives of 8 devices
 MOST_RUN_WHOLE = 8  # programs of a pass, of which a third would be too few
@@ -59,7 +60,8 @@ def run_program(program: str, pipeline: str, title: str) -> bool:
         return False  # the lit test shows an error
     counts = [re.search(COUNT.format(kind), str(plain)) for kind in ("replicas", "partitions")]
     devices = max([1, *(int(count[1]) for count in counts if count)])
-    if not has_entry or devices > DEVICES:
+    is_on_host = any(target in str(module) for target in HOST_COPIES)
+    if not has_entry or devices > DEVICES or is_on_host:
         return False
     try:
         put_fusions_in_place(plain)
