@@ -76,15 +76,25 @@ class AttentionLibrary:
 
         The library is one that is described beside cuDNN.
         """
-        direction = "backward" if shape.backward else "forward"
-        surface, sizes = self.cudnn_factors[direction], (shape.queries, shape.head_size)
-        factor = self.time_factors[direction] * math.exp(surface.interpolate_at(*sizes))
-        return factor, bool(surface.list_axes_outside(*sizes))
+        factor, is_outside = _interpolate(self.cudnn_factors, shape)
+        return self._get_time_factor(shape) * factor, is_outside
 
     def estimate_time(self, shape: AttentionShape) -> tuple[float, bool]:
         """Return the seconds of a call, and whether its sizes lie outside the measured ones."""
-        direction = "backward" if shape.backward else "forward"
-        surface, sizes = self.rates[direction], (shape.queries, shape.head_size)
-        rate_flops_per_s = math.exp(surface.interpolate_at(*sizes))
-        time_s = self.time_factors[direction] * shape.flops / rate_flops_per_s
-        return time_s, bool(surface.list_axes_outside(*sizes))
+        rate_flops_per_s, is_outside = _interpolate(self.rates, shape)
+        return self._get_time_factor(shape) * shape.flops / rate_flops_per_s, is_outside
+
+    def _get_time_factor(self, shape: AttentionShape) -> float:
+        return self.time_factors[_name_direction(shape)]
+
+
+def _name_direction(shape: AttentionShape) -> str:
+    return "backward" if shape.backward else "forward"
+
+
+def _interpolate(
+    surfaces: Mapping[str, CorrectionSurface], shape: AttentionShape
+) -> tuple[float, bool]:
+    """Return what logarithms by direction give for a call, and whether it is outside of them."""
+    surface, sizes = surfaces[_name_direction(shape)], (shape.queries, shape.head_size)
+    return math.exp(surface.interpolate_at(*sizes)), bool(surface.list_axes_outside(*sizes))

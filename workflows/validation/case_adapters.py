@@ -50,8 +50,7 @@ def choose_adapters(
     if not rank or not targets:
         outcome.reasons["model"] = "adapters (LoRA) whose rank and projections are not stated"
         return {}
-    implementation = find_mlperf_implementation(case)
-    has_dropout = implementation is not None and implementation.separate_kernels
+    has_dropout = find_mlperf_implementation(case).separate_kernels
     dropout = "whose dropout has no mask" if has_dropout else "without dropout"
     outcome.assumptions.append(f"{_OWN_PROJECTIONS}, {dropout}")
     if DELAYED_SCALES in outcome.assumptions:  # whose weights no microbatch converts

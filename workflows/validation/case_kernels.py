@@ -95,10 +95,8 @@ def choose_attention_library(outcome: CaseOutcome, node: str) -> str:
     benchmark = find_automodel_benchmark(case)
     if benchmark is not None and benchmark.attention == "te":
         return CUDNN
-    implementation = find_mlperf_implementation(case)
-    if _NARROW_ATTENTION.search(case.words) or (
-        implementation is not None and implementation.has_narrow_attention
-    ):
+    is_narrow = find_mlperf_implementation(case).has_narrow_attention
+    if is_narrow or _NARROW_ATTENTION.search(case.words):
         return _choose_narrow_attention(outcome, node)
     if benchmark is not None and benchmark.attention == "flex":
         library = "flex-attention"
@@ -191,7 +189,7 @@ def choose_expert_operators(outcome: CaseOutcome, dispatch: str) -> dict[str, st
 def _choose_context_attention(outcome: CaseOutcome) -> dict[str, str]:
     """Return the option for how TransformerEngine's attention divides sequences over devices."""
     implementation = find_mlperf_implementation(outcome.case)
-    if implementation is None or not implementation.exchanges_heads:
+    if not implementation.exchanges_heads:
         return {"ring_branches": "true"}
     outcome.assumptions.append(
         f"devices exchange tokens for heads around attention (cp_comm_type of "
@@ -203,7 +201,7 @@ def _choose_context_attention(outcome: CaseOutcome) -> dict[str, str]:
 def _choose_separate_kernels(outcome: CaseOutcome) -> dict[str, str]:
     """Return the option for operators between products that Megatron Core runs one by one."""
     implementation = find_mlperf_implementation(outcome.case)
-    if implementation is None or not implementation.separate_kernels:
+    if not implementation.separate_kernels:
         return {}
     is_te = implementation.separate_kernels == "megatron_te"
     outcome.assumptions.append(

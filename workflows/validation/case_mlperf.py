@@ -94,7 +94,10 @@ _IMPLEMENTATIONS = (
 )
 
 
-def find_mlperf_implementation(case: TrainingCase) -> MlperfImplementation | None:
-    """Return the implementation of a row of MLPerf's results; None if it is not known."""
+_UNKNOWN = MlperfImplementation("", "")
+
+
+def find_mlperf_implementation(case: TrainingCase) -> MlperfImplementation:
+    """Return the implementation of a row of MLPerf's results; one that sets nothing if unknown."""
     text = case.join_words("model", "source", "hardware")
-    return next((each for each in _IMPLEMENTATIONS if re.search(each.words, text)), None)
+    return next((each for each in _IMPLEMENTATIONS if re.search(each.words, text)), _UNKNOWN)

@@ -159,10 +159,9 @@ def _choose_block_scheme(outcome: CaseOutcome) -> str:
 
 def _has_delayed_scales(case: TrainingCase, text: str) -> bool:
     """Return whether Megatron runs TransformerEngine's products with its default recipe."""
-    implementation = find_mlperf_implementation(case)
-    is_current = implementation is not None and implementation.has_current_scales
-    is_current = is_current or re.search(r"current|tensor-?wise", text) is not None
-    return runs_transformer_engine(case) and not is_current
+    is_current = find_mlperf_implementation(case).has_current_scales
+    is_stated = re.search(r"current|tensor-?wise", text)
+    return runs_transformer_engine(case) and not (is_current or is_stated)
 
 
 def runs_transformer_engine(case: TrainingCase) -> bool:
