@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
-from support.cpu_compilation import FAST_COMPILATION
+from support.divided_attention import list_token_order, run_with_gradients
 from support.recipe_runs import assert_close
 
 from hespas import frontends
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.recipes import llama
-from hespas.recipes.context_chunks import list_chunks
 from hespas.recipes.head_exchange import attend_by_heads
 from hespas.support.errors import UsageError
 
@@ -42,19 +41,9 @@ def test_an_exchange_computes_the_attention_of_whole_sequences(devices):
         lambda q, k, v: attend_by_heads(attend, q, k, v, devices),
         mesh=mesh, in_specs=(spec,) * 3, out_specs=spec,
     )  # fmt: skip
-    order = np.concatenate(
-        [np.split(np.arange(tokens), 2 * devices)[i] for i in list_chunks(devices)]
-    )
-
-    def run(attention, *arrays):
-        def compute(q, k, v, g):
-            out, pull = jax.vjp(attention, q, k, v)
-            return out, *pull(g)
-
-        return jax.jit(compute, compiler_options=FAST_COMPILATION)(*arrays)
-
-    expected = run(attend, *arrays)
-    results = run(divided, *(x[:, order] for x in arrays))
+    order = list_token_order(tokens, devices)
+    expected = run_with_gradients(attend, *arrays)
+    results = run_with_gradients(divided, *(x[:, order] for x in arrays))
     for result, reference in zip(results, expected, strict=True):
         assert_close(result, reference[:, order], 1e-5)
 

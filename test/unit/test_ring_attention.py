@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
-from support.cpu_compilation import FAST_COMPILATION
+from support.divided_attention import list_token_order, run_with_gradients
 from support.recipe_runs import assert_close
 
 from hespas import frontends
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.recipes import gpt, llama
-from hespas.recipes.context_chunks import list_chunks
 from hespas.recipes.ring_attention import AttentionRing, BlockKernels
 from hespas.support.errors import UsageError
 
@@ -64,20 +63,10 @@ def test_a_ring_computes_the_attention_of_whole_sequences(devices, has_branches)
     mesh = jax.make_mesh((devices,), ("context",), axis_types=(AxisType.Auto,))
     spec = PartitionSpec(None, "context")
     divided = jax.shard_map(ring.attend, mesh=mesh, in_specs=(spec,) * 3, out_specs=spec)
-    order = np.concatenate(
-        [np.split(np.arange(tokens), 2 * devices)[i] for i in list_chunks(devices)]
-    )
-
-    def run(attention, *arrays):
-        def compute(q, k, v, g):
-            out, pull = jax.vjp(attention, q, k, v)
-            return out, *pull(g)
-
-        return jax.jit(compute, compiler_options=FAST_COMPILATION)(*arrays)
-
-    expected = run(lambda *x: attend(*x, True)[0], q, k, v, g)
+    order = list_token_order(tokens, devices)
+    expected = run_with_gradients(lambda *x: attend(*x, True)[0], q, k, v, g)
     for result, reference in zip(
-        run(divided, *(x[:, order] for x in (q, k, v, g))), expected, strict=True
+        run_with_gradients(divided, *(x[:, order] for x in (q, k, v, g))), expected, strict=True
     ):
         assert_close(result, reference[:, order], 1e-5)
 
